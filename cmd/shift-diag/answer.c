@@ -175,8 +175,7 @@ static double odds(double confidence)
 
 static double weight_against(const struct verdict *v)
 {
-	return v->class == CLASS_FINE ? 1 / odds(v->confidence)
-				      : 1 - fmin(v->confidence, CONFIDENCE_MAX) / 2;
+	return 1 - fmin(v->confidence, CONFIDENCE_MAX) / 2;
 }
 
 static bool is_first_of_analyser(const struct answer_vote *list, size_t i)
@@ -219,7 +218,7 @@ static void hear_others(struct answer *a, struct answer_culprit *c)
 static int rank_culprits(const void *x, const void *y)
 {
 	const struct answer_culprit *a = x, *b = y;
-	bool blamed_a = a->confidence >= ANSWER_BLAMED, blamed_b = b->confidence >= ANSWER_BLAMED;
+	bool blamed_a = a->confidence > ANSWER_BLAMED, blamed_b = b->confidence > ANSWER_BLAMED;
 
 	if (blamed_a != blamed_b)
 		return blamed_a ? -1 : 1;
@@ -347,7 +346,7 @@ struct answer answer_make(const struct answer_source *source, size_t n)
 	}
 	if (a.culprits_n)
 		qsort(a.culprit, a.culprits_n, sizeof(*a.culprit), rank_culprits);
-	while (a.blamed < a.culprits_n && a.culprit[a.blamed].confidence >= ANSWER_BLAMED)
+	while (a.blamed < a.culprits_n && a.culprit[a.blamed].confidence > ANSWER_BLAMED)
 		a.blamed++;
 	take_coverage(&a);
 	conclude(&a);

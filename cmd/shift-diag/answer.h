@@ -44,7 +44,7 @@ struct answer_culprit {
 struct answer {
 	struct answer_culprit *culprit; /* in order; first those to blame, then suspects */
 	size_t culprits_n;
-	size_t blamed; /* so many have a confidence of ANSWER_BLAMED or more */
+	size_t blamed; /* so many have a confidence above ANSWER_BLAMED */
 	enum verdict_class class;
 	enum verdict_component component;
 	double confidence;
@@ -55,14 +55,15 @@ struct answer {
 	size_t sources;
 };
 
-/* Who has so much is to blame; with less, but so much, nothing is decided. */
+/* Who has more is to blame; with so much or more nothing is decided. */
 #define ANSWER_BLAMED  0.5
 #define ANSWER_SUSPECT 0.25
 
 /*
  * Analysers that name the same one make it surer, each by the odds of its confidence; of several
- * verdicts of one analyser the surest counts. Who would have noticed, and did not, makes it less
- * sure by the same odds; who names only others instead, by half its confidence. Flows and ports are
+ * verdicts of one analyser the surest counts. Who would have noticed, and did not, or names
+ * only others, makes it less sure by half its confidence: not to have seen something is worth less
+ * than to have seen it. Flows and ports are
  * seen by one analyser only, so nobody's silence speaks against them.
  *
  * What has stopped or failed is told before what is slow, as it can be the cause of that. All is

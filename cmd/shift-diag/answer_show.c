@@ -20,14 +20,27 @@ static void print_head(const struct answer *a)
 	printf(" (confidence %.2f)\n", a->confidence);
 }
 
-static void print_for(const struct answer_vote *v)
+/* The first in the order whom this verdict names. */
+static size_t first_named(const struct answer *a, const struct verdict *v)
 {
+	for (size_t i = 0; i < a->culprits_n; i++)
+		for (size_t k = 0; k < a->culprit[i].named_by_n; k++)
+			if (a->culprit[i].named_by[k].verdict == v)
+				return i;
+	return 0;
+}
+
+static void print_for(const struct answer *a, const struct answer_vote *v, size_t culprit)
+{
+	size_t first = first_named(a, v->verdict);
 	const char *component = verdict_component_name(v->verdict->component);
 
 	printf("   + %s: %s%s%s (%s, confidence %.2f)\n", v->source->command,
 	       verdict_class_name(v->verdict->class), component ? ", " : "",
 	       component ? component : "", v->verdict->rule, v->verdict->confidence);
-	for (size_t i = 0; i < v->verdict->evidence_n; i++)
+	if (first != culprit)
+		printf("       evidence: that of %zu\n", first + 1);
+	for (size_t i = 0; first == culprit && i < v->verdict->evidence_n; i++)
 		printf("       %s\n", shown(v->verdict->evidence[i]));
 }
 
@@ -47,22 +60,23 @@ static void print_against(const struct answer_vote *v)
 
 static const char *standing(double confidence)
 {
-	if (confidence >= ANSWER_BLAMED)
+	if (confidence > ANSWER_BLAMED)
 		return "culprit";
 	return confidence >= ANSWER_SUSPECT ? "suspect" : "outvoted";
 }
 
-static void print_culprit(const struct answer_culprit *c, size_t number)
+static void print_culprit(const struct answer *a, size_t number)
 {
+	const struct answer_culprit *c = a->culprit + number;
 	const char *component = verdict_component_name(c->component);
 	char text[CULPRIT_BYTES];
 
 	culprit_describe(&c->who, text, sizeof(text));
-	printf("%zu. %s, a %s: %s: %s%s%s (confidence %.2f)\n", number, standing(c->confidence),
+	printf("%zu. %s, a %s: %s: %s%s%s (confidence %.2f)\n", number + 1, standing(c->confidence),
 	       verdict_level_name(c->level), shown(text), verdict_class_name(c->class),
 	       component ? ", " : "", component ? component : "", c->confidence);
 	for (size_t i = 0; i < c->named_by_n; i++)
-		print_for(c->named_by + i);
+		print_for(a, c->named_by + i, number);
 	for (size_t i = 0; i < c->against_n; i++)
 		print_against(c->against + i);
 }
@@ -85,7 +99,7 @@ void answer_print(const struct answer *a)
 {
 	print_head(a);
 	for (size_t i = 0; i < a->culprits_n; i++)
-		print_culprit(a->culprit + i, i + 1);
+		print_culprit(a, i);
 	print_sources(a);
 	first_seen_print(a->first_seen_ns);
 	coverage_print(&a->coverage);

@@ -40,17 +40,19 @@ static bool map_has(const struct rank_map *m, int name)
 	return name == PATH_NONE || (name >= 0 && name < NODES_MAX && m->rank[name] >= 0);
 }
 
+/* Who is awaited may be nobody that has sent something. */
 static int mapped(const struct rank_map *m, int name)
 {
-	return name == PATH_NONE ? PATH_NONE : m->rank[name];
+	if (name == PATH_NONE)
+		return PATH_NONE;
+	return map_has(m, name) ? m->rank[name] : NODE_UNCLEAR;
 }
 
 /* All of them, or none. */
 static bool map_apply(const struct rank_map *m, struct path_steps *s)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (!map_has(m, s->step[i].rank) || !map_has(m, s->step[i].peer) ||
-		    !map_has(m, s->step[i].wait_rank))
+		if (!map_has(m, s->step[i].rank) || !map_has(m, s->step[i].peer))
 			return false;
 	for (size_t i = 0; i < s->n; i++) {
 		s->step[i].rank = mapped(m, s->step[i].rank);
@@ -58,6 +60,30 @@ static bool map_apply(const struct rank_map *m, struct path_steps *s)
 		s->step[i].wait_rank = mapped(m, s->step[i].wait_rank);
 	}
 	return true;
+}
+
+static int rank_of_member(const struct records *r, const char *comm, int member)
+{
+	for (size_t i = 0; i < r->files; i++)
+		for (size_t k = 0; k < r->file[i].comm_n; k++)
+			if (r->file[i].comm[k].rank == member &&
+			    !strcmp(r->file[i].comm[k].comm, comm))
+				return r->file[i].rank;
+	return PATH_NONE;
+}
+
+/* Who sends nothing is known by what others send to it. */
+static void map_receivers(struct rank_map *m, const struct records *r)
+{
+	for (size_t i = 0; i < r->files; i++)
+		for (size_t k = 0; k < r->file[i].step_n; k++) {
+			const struct rec_step *s = r->file[i].step + k;
+			const char *to = strchr(s->flow, '>');
+			int node = to ? node_of_flow(to + 1) : PATH_NONE;
+
+			if (node >= 0 && m->rank[node] == PATH_NONE)
+				map_add(m, node, rank_of_member(r, s->comm, s->peer));
+		}
 }
 
 static bool name_ranks(const struct records *r, struct path_steps *s)
@@ -76,6 +102,8 @@ static bool name_ranks(const struct records *r, struct path_steps *s)
 		for (size_t k = 0; !*s->comm && k < f->step_n; k++)
 			map_add(&m, node_of_flow(f->step[k].flow), f->rank);
 	}
+	if (!*s->comm)
+		map_receivers(&m, r);
 	named = map_apply(&m, s);
 	free(m.rank);
 	return named;
