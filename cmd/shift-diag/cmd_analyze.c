@@ -102,7 +102,9 @@ static void make_nodes(struct verdict *v)
 
 		if (c->rank == REC_NONE)
 			continue;
-		snprintf(what, sizeof(what), "node %d %.40s", c->rank, c->what);
+		snprintf(what, sizeof(what), "node %d%s%.40s", c->rank,
+			 !strncmp(c->what, "to rank ", 8) ? " to node " : " ",
+			 c->what + (strncmp(c->what, "to rank ", 8) ? 0 : 8));
 		snprintf(c->what, sizeof(c->what), "%s", what);
 		c->rank = REC_NONE;
 	}

@@ -596,7 +596,7 @@ tests_unit_test_bench_parts_SOURCES = tests/unit/test_bench_parts.c cmd/shift-be
 tests_unit_test_bench_parts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
 tests_unit_test_bench_parts_LDADD = common/libcli.la $(CMOCKA_LIBS) $(CJSON_LIBS) -lm
 
-unit_tests_of_diag = tests/unit/test_records tests/unit/test_verdict \
+unit_tests_of_diag = tests/unit/test_records tests/unit/test_verdict tests/unit/test_answer \
 	tests/unit/test_aegis_hang tests/unit/test_aegis_fail tests/unit/test_aegis_slow tests/unit/test_aegis_network tests/unit/test_timeline
 unit_tests_of_diag += tests/unit/test_path_graph tests/unit/test_path_provenance
 check_PROGRAMS += $(unit_tests_of_diag)
@@ -610,6 +610,10 @@ tests_unit_test_records_LDADD = $(diag_test_libs)
 tests_unit_test_verdict_SOURCES = tests/unit/test_verdict.c $(DIAG_RECORDS_SOURCES)
 tests_unit_test_verdict_CFLAGS = $(diag_test_cflags)
 tests_unit_test_verdict_LDADD = $(diag_test_libs)
+
+tests_unit_test_answer_SOURCES = tests/unit/test_answer.c $(DIAG_ANSWER_SOURCES) $(DIAG_RECORDS_SOURCES)
+tests_unit_test_answer_CFLAGS = $(diag_test_cflags)
+tests_unit_test_answer_LDADD = $(diag_test_libs)
 
 aegis_test = tests/unit/diag_job.c tests/unit/diag_job.h $(AEGIS_SOURCES) $(DIAG_RECORDS_SOURCES)
 tests_unit_test_aegis_hang_SOURCES = tests/unit/test_aegis_hang.c $(aegis_test)
