@@ -97,6 +97,7 @@ cmd_shift_diag_shift_diag_SOURCES = \
 	$(DIAG_PATH_SOURCES) cmd/shift-diag/path_verdict.c cmd/shift-diag/path_verdict.h \
 	cmd/shift-diag/path_run.c cmd/shift-diag/path_run.h cmd/shift-diag/cmd_path.c \
 	$(DIAG_PULSE_SOURCES) cmd/shift-diag/cmd_pulse.c $(DIAG_ANSWER_SOURCES) cmd/shift-diag/cmd_analyze.c \
+	cmd/shift-diag/diag_page.h cmd/shift-diag/diag_page.c cmd/shift-diag/diag_page_timeline.c cmd/shift-diag/diag_page_path.c \
 	kv/endpoint.c kv/endpoint.h $(LIVE_SOURCES) \
 	$(RAILS_SOURCES) $(NIC_ALONE)
 cmd_shift_diag_shift_diag_CPPFLAGS = $(AM_CPPFLAGS) -DBINDIR='"$(bindir)"'

@@ -11,6 +11,7 @@
 #include "cmd/shift-diag/aegis.h"
 #include "cmd/shift-diag/aegis_live.h"
 #include "cmd/shift-diag/diag.h"
+#include "cmd/shift-diag/diag_page.h"
 #include "cmd/shift-diag/foreign.h"
 #include "cmd/shift-diag/timeline.h"
 
@@ -31,7 +32,7 @@
 	"      --format FORMAT  text or json\n"                                                  \
 	"      --help           this text\n"
 
-enum { OPTION_TIMELINE = 1004, OPTION_WATCH, TIMEOUT_MS = 20000 };
+enum { OPTION_TIMELINE = 1004, OPTION_HTML, OPTION_WATCH, TIMEOUT_MS = 20000 };
 
 static const char hang_help[] = "usage: shift-diag hang [options] [PATH ...]\n"
 				"Which rank keeps the others of a job waiting?\n" INPUTS OPTIONS;
@@ -41,7 +42,8 @@ static const char slow_help[] = "usage: shift-diag slow [options] [PATH ...]\n"
 				"       shift-diag slow --timeline FILE\n"
 				"Which rank, host or NIC makes a job slow?\n" INPUTS
 				"      --timeline FILE  of a training in a pipeline, a trace for "
-				"Chrome, and no PATH\n" OPTIONS;
+				"Chrome, and no PATH\n"
+				"      --html FILE      also a page with pictures\n" OPTIONS;
 
 /* Of the three commands. */
 struct analyser {
@@ -60,9 +62,9 @@ struct inputs {
 	struct foreign foreign;
 	struct aegis_options options;
 	struct live_request live;
-	bool was_live_asked;  /* an option of those was given */
-	int64_t watch_ms;     /* 0: once */
-	const char *timeline; /* NULL: none */
+	bool was_live_asked;	     /* an option of those was given */
+	int64_t watch_ms;	     /* 0: once */
+	const char *timeline, *html; /* NULL: none */
 };
 
 static int64_t parse_time(const char *option, const char *value)
@@ -86,9 +88,10 @@ static void take_option(void *arg, int letter, const char *value)
 {
 	struct inputs *in = arg;
 
-	in->was_live_asked |= letter != OPTION_TIMELINE && letter != 'w';
+	in->was_live_asked |= letter != OPTION_TIMELINE && letter != OPTION_HTML && letter != 'w';
 	switch (letter) {
 	case OPTION_TIMELINE: in->timeline = value; break;
+	case OPTION_HTML: in->html = value; break;
 	case OPTION_WATCH: in->watch_ms = parse_time("watch", value); break;
 	case 'w': in->options.window_ns = (uint64_t)parse_time("window", value) * 1000000; break;
 	case 't': in->live.timeout_ms = parse_time("timeout", value); break;
@@ -257,6 +260,8 @@ static void check_inputs(const struct inputs *in, const char *command, bool has_
 {
 	if (in->timeline && has_paths)
 		die(EXIT_BAD_USAGE, "%s: --timeline, or records; not both", command);
+	if (in->html && !in->timeline && !has_paths)
+		die(EXIT_BAD_USAGE, "%s: --html draws what is in files: name some", command);
 	if (in->was_live_asked && (in->timeline || has_paths))
 		die(EXIT_BAD_USAGE,
 		    "%s: --hosts, --timeout, --job and --watch are for jobs that run, without "
@@ -286,6 +291,15 @@ static void begin(struct inputs *in, struct diag_syntax syntax, int argc, char *
 		"watch", OPTION_WATCH, true                                                      \
 	}
 
+static void draw_page(const struct inputs *in, const struct verdict *v, const struct records *r)
+{
+	const struct diag_page page = {
+		.command = in->analyser->name, .verdict = v, .verdicts = 1, .records = r};
+
+	if (in->html)
+		diag_page_write(&page, in->html);
+}
+
 static int run(struct inputs *in, bool has_paths)
 {
 	struct verdict v;
@@ -296,6 +310,7 @@ static int run(struct inputs *in, bool has_paths)
 	v = in->analyser->judge(&in->records, &in->logs, &in->options);
 	if (in->analyser->ras_class != CLASS_FINE)
 		foreign_tell(&in->foreign, in->analyser->ras_class, &v);
+	draw_page(in, &v, &in->records);
 	status = tell(&v, 1, in->format);
 	inputs_free(in);
 	return status;
@@ -359,8 +374,10 @@ static struct verdict judge_slow(const struct records *r, const struct logs *log
 int cmd_slow(int argc, char **argv)
 {
 	static const struct analyser analyser = {"slow", judge_slow, CLASS_FINE, false};
-	const struct diag_syntax syntax = {
-		.help = slow_help, .own = {OWN_OPTIONS, {"timeline", OPTION_TIMELINE, true}}};
+	const struct diag_syntax syntax = {.help = slow_help,
+					   .own = {OWN_OPTIONS,
+						   {"timeline", OPTION_TIMELINE, true},
+						   {"html", OPTION_HTML, true}}};
 	struct inputs in = {.analyser = &analyser};
 	struct verdict v;
 
@@ -368,5 +385,6 @@ int cmd_slow(int argc, char **argv)
 	if (!in.timeline)
 		return run(&in, optind < argc);
 	v = judge_timeline(in.timeline);
+	draw_page(&in, &v, NULL);
 	return tell(&v, 1, in.format);
 }

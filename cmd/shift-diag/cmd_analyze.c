@@ -8,6 +8,7 @@
 #include "cmd/shift-diag/aegis.h"
 #include "cmd/shift-diag/answer.h"
 #include "cmd/shift-diag/diag.h"
+#include "cmd/shift-diag/diag_page.h"
 #include "cmd/shift-diag/path_run.h"
 #include "cmd/shift-diag/pulse.h"
 
@@ -19,14 +20,19 @@ static const char help[] =
 	"\n"
 	"  -w, --window TIME    hang, fail, slow: how far back from the last event records\n"
 	"                       count (10m)\n"
+	"      --html FILE      also a page with pictures\n"
 	"  -j, --json           short for --format json\n"
 	"      --format FORMAT  text or json\n"
 	"      --help           this text\n";
 
 enum { SOURCE_HANG, SOURCE_FAIL, SOURCE_SLOW, SOURCE_PULSE, SOURCE_PATH, SOURCES };
 
+enum { OPTION_HTML = 300 };
+
 struct incident {
 	const char *dir;
+	const char *html; /* NULL: no page */
+	bool has_path;
 	struct records records;
 	struct logs logs;
 	struct aegis_options aegis;
@@ -39,9 +45,13 @@ struct incident {
 static void take(void *arg, int letter, const char *value)
 {
 	struct incident *in = arg;
-	int64_t ms = parse_ms(value);
+	int64_t ms;
 
-	(void)letter;
+	if (letter == OPTION_HTML) {
+		in->html = value;
+		return;
+	}
+	ms = parse_ms(value);
 	if (ms <= 0)
 		die(EXIT_BAD_USAGE, "analyze: --window %s: not a time; say 10m", value);
 	in->aegis.window_ns = (uint64_t)ms * 1000000;
@@ -122,6 +132,7 @@ static void ask_path(struct incident *in)
 		s->why_not = *in->path_why ? in->path_why : "its files cannot be read";
 		return;
 	}
+	in->has_path = true;
 	n = path_verdicts(&in->path, &v);
 	for (size_t i = 0; i < n && in->path.strange_ranks; i++)
 		make_nodes(v + i);
@@ -219,11 +230,12 @@ int cmd_analyze(int argc, char **argv)
 {
 	struct incident in = {.aegis.window_ns = AEGIS_WINDOW_S * 1000000000ull,
 			      .path.limits = SIGNATURE_LIMITS};
-	const struct diag_syntax syntax = {.help = help,
-					   .formats = FORMAT_BIT(FORMAT_JSON),
-					   .own = {{"window", 'w', true}},
-					   .take = take,
-					   .arg = &in};
+	const struct diag_syntax syntax = {
+		.help = help,
+		.formats = FORMAT_BIT(FORMAT_JSON),
+		.own = {{"window", 'w', true}, {"html", OPTION_HTML, true}},
+		.take = take,
+		.arg = &in};
 	enum diag_format format = diag_options_parse(&syntax, argc, argv);
 	struct answer a;
 	int status;
@@ -237,6 +249,12 @@ int cmd_analyze(int argc, char **argv)
 	ask_all(&in);
 	need_something(&in);
 	a = answer_make(in.source, SOURCES);
+	if (in.html)
+		diag_page_write(&(struct diag_page){.command = "analyze",
+						    .answer = &a,
+						    .records = &in.records,
+						    .path = in.has_path ? &in.path : NULL},
+				in.html);
 	if (format == FORMAT_JSON)
 		show_json(&a);
 	else

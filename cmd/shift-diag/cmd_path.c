@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd/shift-diag/diag.h"
+#include "cmd/shift-diag/diag_page.h"
 #include "cmd/shift-diag/path_run.h"
 
 static const char help_text[] =
@@ -19,18 +20,26 @@ static const char help_text[] =
 	"  --window TIME    length of one graph of the network (10ms)\n"
 	"  --all-lines      simulation: of a flow with several lines in a block, the sum,\n"
 	"                   not the last one\n"
+	"  --html FILE      also a page with pictures\n"
 	"  --format FORMAT  text or json\n"
 	"  -j, --json       short for --format json\n";
 
-enum { OPTION_COMM = 1000, OPTION_SEQ, OPTION_WINDOW, OPTION_ALL_LINES };
+enum { OPTION_COMM = 1000, OPTION_SEQ, OPTION_WINDOW, OPTION_ALL_LINES, OPTION_HTML };
+
+struct path_command {
+	struct path_request request;
+	const char *html; /* NULL: no page */
+};
 
 static void take_option(void *arg, int letter, const char *value)
 {
-	struct path_request *o = arg;
+	struct path_command *c = arg;
+	struct path_request *o = &c->request;
 	int64_t ms;
 	long seq;
 
 	switch (letter) {
+	case OPTION_HTML: c->html = value; break;
 	case OPTION_COMM: o->comm = value; break;
 	case OPTION_SEQ:
 		seq = parse_number(value, 1, INT32_MAX);
@@ -153,13 +162,18 @@ static void add_findings(cJSON *parent, const struct path_result *r)
 	}
 }
 
-static int show(const struct path_result *r, enum diag_format format)
+static int show(const struct path_result *r, enum diag_format format, const char *html)
 {
 	cJSON *o = diag_json(), *array = check_alloc(cJSON_CreateArray());
 	struct verdict *v;
 	size_t n = path_verdicts(r, &v);
 	int status = EXIT_FINE;
 
+	if (html)
+		diag_page_write(
+			&(struct diag_page){
+				.command = "path", .verdict = v, .verdicts = n, .path = r},
+			html);
 	if (format == FORMAT_TEXT)
 		print_text(r);
 	add_path(o, r);
@@ -184,16 +198,17 @@ static int show(const struct path_result *r, enum diag_format format)
 int cmd_path(int argc, char **argv)
 {
 	struct path_result r = {.limits = SIGNATURE_LIMITS};
-	struct path_request o = {.window_ns = r.limits.window_ns};
+	struct path_command c = {.request.window_ns = r.limits.window_ns};
 	const struct diag_syntax syntax = {
 		.help = help_text,
 		.formats = FORMAT_BIT(FORMAT_JSON),
 		.own = {{"comm", OPTION_COMM, true},
 			{"seq", OPTION_SEQ, true},
 			{"window", OPTION_WINDOW, true},
-			{"all-lines", OPTION_ALL_LINES, false}},
+			{"all-lines", OPTION_ALL_LINES, false},
+			{"html", OPTION_HTML, true}},
 		.take = take_option,
-		.arg = &o,
+		.arg = &c,
 	};
 	enum diag_format format = diag_options_parse(&syntax, argc, argv);
 	char why[PATH_WHY_BYTES];
@@ -205,11 +220,11 @@ int cmd_path(int argc, char **argv)
 		die(EXIT_BAD_USAGE, "path: a directory is needed; see shift-diag path --help");
 	dir = argv[optind++];
 	diag_no_arguments(argc, argv);
-	run = path_run(dir, &o, &r, why);
+	run = path_run(dir, &c.request, &r, why);
 	if (run != PATH_RUN_DONE && *why)
 		say("path: %s: %s", dir, why);
 	if (run == PATH_RUN_DONE)
-		status = show(&r, format);
+		status = show(&r, format, c.html);
 	else
 		status = run == PATH_RUN_OPEN ? EXIT_UNDECIDED : EXIT_BAD_USAGE;
 	path_result_free(&r);

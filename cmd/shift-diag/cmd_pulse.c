@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd/shift-diag/diag.h"
+#include "cmd/shift-diag/diag_page.h"
 #include "cmd/shift-diag/pulse.h"
 
 static const char help[] =
@@ -18,11 +19,17 @@ static const char help[] =
 	"      --delta TIME     silence between two operations (1ms; soft-RoCE: 5ms)\n"
 	"      --hang TIME      what is silent for so long stands still (1s)\n"
 	"      --slice BYTES    a collective sends and waits by so many (1048576)\n"
+	"      --html FILE      also a page with pictures\n"
 	"  -j, --json           short for --format json\n"
 	"      --format FORMAT  text or json\n"
 	"      --help           this text\n";
 
-enum { OPTION_DELTA = 300, OPTION_HANG, OPTION_SLICE };
+enum { OPTION_DELTA = 300, OPTION_HANG, OPTION_SLICE, OPTION_HTML };
+
+struct pulse_command {
+	struct pulse_options options;
+	const char *html; /* NULL: no page */
+};
 
 static uint64_t parse_time(const char *option, const char *value)
 {
@@ -55,11 +62,13 @@ static double parse_kappa(const char *value)
 
 static void take(void *arg, int letter, const char *value)
 {
-	struct pulse_options *o = arg;
+	struct pulse_command *c = arg;
+	struct pulse_options *o = &c->options;
 
 	switch (letter) {
 	case 'k': o->kappa = parse_kappa(value); break;
 	case 'r': o->repeat = (unsigned int)parse_count("repeat", value, 1000000); break;
+	case OPTION_HTML: c->html = value; break;
 	case OPTION_DELTA: o->delta_ns = parse_time("delta", value); break;
 	case OPTION_HANG: o->hang_ns = parse_time("hang", value); break;
 	case OPTION_SLICE: o->slice_bytes = (uint64_t)parse_count("slice", value, 1 << 30); break;
@@ -163,16 +172,17 @@ static void read_all(int argc, char **argv, struct records *r)
 
 int cmd_pulse(int argc, char **argv)
 {
-	struct pulse_options options = pulse_defaults();
+	struct pulse_command command = {.options = pulse_defaults()};
 	const struct diag_syntax syntax = {.help = help,
 					   .formats = FORMAT_BIT(FORMAT_JSON),
 					   .own = {{"kappa", 'k', true},
 						   {"repeat", 'r', true},
 						   {"delta", OPTION_DELTA, true},
 						   {"hang", OPTION_HANG, true},
-						   {"slice", OPTION_SLICE, true}},
+						   {"slice", OPTION_SLICE, true},
+						   {"html", OPTION_HTML, true}},
 					   .take = take,
-					   .arg = &options};
+					   .arg = &command};
 	enum diag_format format = diag_options_parse(&syntax, argc, argv);
 	struct records r = {0};
 	struct verdict v;
@@ -180,8 +190,13 @@ int cmd_pulse(int argc, char **argv)
 	int status;
 
 	read_all(argc, argv, &r);
-	p = pulse_read(&r, &options);
+	p = pulse_read(&r, &command.options);
 	v = pulse_judge(&p);
+	if (command.html)
+		diag_page_write(
+			&(struct diag_page){
+				.command = "pulse", .verdict = &v, .verdicts = 1, .records = &r},
+			command.html);
 	show(&p, &v, format);
 	status = verdict_status(&v);
 	verdict_free(&v);
