@@ -36,7 +36,7 @@ INJECT_TESTS = \
 	tests/inject/journal.bats tests/inject/process.bats tests/inject/remote.bats \
 	tests/inject/command_line.bats tests/inject/pci.bats tests/inject/guard.bats tests/inject/reach.bats
 DIAG_TESTS = tests/diag.bats tests/diag_export.bats tests/diag_ping.bats
-DIAG_TESTS += tests/diag_pulse.bats tests/diag_path.bats tests/diag_aegis.bats tests/diag_live.bats tests/diag_foreign.bats
+DIAG_TESTS += tests/diag_pulse.bats tests/diag_path.bats tests/diag_aegis.bats tests/diag_live.bats tests/diag_foreign.bats tests/diag_analyze.bats
 BATS_TESTS = tests/run.bats tests/collectives.bats tests/on_switch.bats tests/kvd.bats tests/kvd_bounds.bats tests/kvd_watches.bats tests/kvd_lost.bats tests/job_scale.bats tests/preload.bats tests/ctl.bats tests/rundir.bats $(DIAG_TESTS) $(INJECT_TESTS) \
 	tests/style.bats tests/cli.bats tests/bench.bats tests/bench_verbs.bats tests/bench_html.bats tests/bench_hosts.bats tests/bench_training.bats tests/scale.bats tests/once_more.bats
 TESTS += $(BATS_TESTS)

@@ -117,8 +117,11 @@ static void finding(FILE *f, enum verdict_class class, enum verdict_component co
 	else if (class == CLASS_UNDECIDED)
 		fputs("It could not be decided", f);
 	else
-		fprintf(f, "The job: %s%s%s", verdict_class_text(class), where ? ", in " : "",
-			where ? where : "");
+		fprintf(f, "It %s%s%s",
+			class == CLASS_STOPPED ? "stands still"
+			: class == CLASS_SLOW  ? "is slow"
+					       : "has failed",
+			where ? ", in " : "", where ? where : "");
 	if (class != CLASS_UNDECIDED)
 		fprintf(f, " <span class=\"note\">(confidence %.2f)</span>", confidence);
 }

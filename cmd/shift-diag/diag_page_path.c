@@ -188,9 +188,10 @@ void page_waiting(FILE *f, const struct diag_page *p)
 	html_text(f, r->steps.what);
 	fprintf(f,
 		": %zu steps, %zu were waited for. The critical path takes %.3f&nbsp;ms of "
-		"%.3f&nbsp;ms.</p>\n<ul class=\"legend\">",
+		"%.3f&nbsp;ms%s.</p>\n<ul class=\"legend\">",
 		r->steps.n, r->graph.kept_n, (double)r->graph.total_ns / 1e6,
-		(double)r->graph.makespan_ns / 1e6);
+		(double)r->graph.makespan_ns / 1e6,
+		r->graph.total_ns > r->graph.makespan_ns ? ", as steps overlap" : "");
 	page_swatch(f, "<path d=\"M0 2h30v8h-30z\" fill=\"var(--worse)\"/>",
 		    "a step of the critical path");
 	page_swatch(f, "<path d=\"M0 2h30v8h-30z\" fill=\"var(--without)\"/>", "another step");

@@ -27,6 +27,7 @@ struct timeline_of {
 	size_t bars;
 	uint64_t from, to;
 	double bytes[ROWS_MAX][BINS], bytes_max;
+	bool some_blamed, some_message, some_open;
 };
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -36,7 +37,9 @@ static int by_rank(const void *x, const void *y)
 	const struct rec_file *a = *(const struct rec_file *const *)x;
 	const struct rec_file *b = *(const struct rec_file *const *)y;
 
-	return (a->rank > b->rank) - (a->rank < b->rank);
+	if (a->rank != b->rank)
+		return a->rank > b->rank ? 1 : -1;
+	return (a->read_ns > b->read_ns) - (a->read_ns < b->read_ns);
 }
 
 /* Of several files of one rank the last; culprits whatever their number. */
@@ -58,12 +61,15 @@ static void choose_rows(struct timeline_of *t)
 	for (size_t i = 0; i < n; i++) {
 		bool blamed = diag_page_blames(t->page, all[i]->rank, all[i]->host);
 
+		if (i + 1 < n && all[i]->rank != REC_NONE && all[i + 1]->rank == all[i]->rank)
+			continue;
 		if (t->rows == ROWS_MAX || (!blamed && !plain)) {
 			t->left_out++;
 			continue;
 		}
 		plain -= !blamed;
 		t->blamed[t->rows] = blamed;
+		t->some_blamed |= blamed;
 		t->file[t->rows++] = all[i];
 	}
 	free(all);
@@ -77,6 +83,8 @@ static void add_bar(struct timeline_of *t, size_t row, uint64_t start, uint64_t 
 	if (!(t->bars & (t->bars + 1)))
 		t->bar = check_alloc(reallocarray(t->bar, 2 * t->bars + 2, sizeof(*t->bar)));
 	t->bar[t->bars++] = (struct bar){row, start, end, is_message};
+	t->some_message |= is_message && end;
+	t->some_open |= !end;
 }
 
 static void collect_bars(struct timeline_of *t)
@@ -252,14 +260,17 @@ static void draw_first_seen(FILE *f, const struct timeline_of *t, int bottom)
 static void legend(FILE *f, const struct timeline_of *t)
 {
 	fputs("<ul class=\"legend\">", f);
-	page_swatch(f, "<path d=\"M6 0l9 6-9 6z\" fill=\"var(--worse)\"/>", "a culprit");
+	if (t->some_blamed)
+		page_swatch(f, "<path d=\"M6 0l9 6-9 6z\" fill=\"var(--worse)\"/>", "a culprit");
 	page_swatch(f, "<path d=\"M0 2h30v8h-30z\" fill=\"var(--without)\"/>",
 		    "in a collective operation");
-	page_swatch(f, "<path d=\"M0 2h30v8h-30z\" fill=\"var(--p2)\"/>", "a message");
-	page_swatch(f,
-		    "<path d=\"M1 2h28v8h-28z\" fill=\"none\" stroke=\"var(--worse)\" "
-		    "stroke-width=\"1.5\" stroke-dasharray=\"4 2\"/>",
-		    "not ended");
+	if (t->some_message)
+		page_swatch(f, "<path d=\"M0 2h30v8h-30z\" fill=\"var(--p2)\"/>", "a message");
+	if (t->some_open)
+		page_swatch(f,
+			    "<path d=\"M1 2h28v8h-28z\" fill=\"none\" stroke=\"var(--worse)\" "
+			    "stroke-width=\"1.5\" stroke-dasharray=\"4 2\"/>",
+			    "not ended");
 	if (t->bytes_max > 0)
 		page_swatch(f, "<path d=\"M0 11V7h8V3h10v5h12v3z\" fill=\"var(--muted)\"/>",
 			    "what it sent");
