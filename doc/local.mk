@@ -11,5 +11,6 @@ EXTRA_DIST += \
 	doc/report.json \
 	doc/security.md \
 	doc/shift-diag.md \
+	doc/shift-diag-incident.html \
 	doc/soft-roce.md \
 	doc/srq.md

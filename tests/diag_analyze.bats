@@ -54,6 +54,18 @@ query() { # JQ-EXPRESSION, of $output
 	expect_match '2\. outvoted'
 }
 
+@test "a dead NIC: one names its neighbour, and the answer is right" {
+	collsim --case dp-nic-down --seed 3 --out d
+	run -2 shift-diag pulse --json d
+	[ "$(query '.verdicts[0].culprits[0].rank')" = 7 ]
+	run -2 shift-diag analyze --json d
+	[ "$(query '.answer | .class, .culprits[0].rank, .culprits[0].device')" = $'failed\n0\nmlx5_0' ]
+	[ "$(jq '.culprits[0].rank' d/truth.json)" = 0 ]
+	[ "$(query '[.answer.culprits[0].named_by[].command]')" = '["fail","hang"]' ]
+	[ "$(query '[.answer.culprits[0].against[].command]')" = '["pulse"]' ]
+	[ "$(query '.answer.culprits[1] | .rank, [.against[].command]')" = $'7\n["fail"]' ]
+}
+
 @test "a rank that has stopped comes before what is slow" {
 	collsim --case dp-stopped --seed 3 --out d
 	run -2 shift-diag analyze --json d

@@ -115,6 +115,23 @@ static size_t count_inside(const struct timeline_of *t)
 	return n;
 }
 
+/* When this process has sent something last; 0: never. */
+static uint64_t last_traffic(const struct rec_file *f)
+{
+	uint64_t last = 0;
+
+	for (size_t k = 0; k < f->epochs_n; k++) {
+		const struct rec_epochs *e = f->epochs + k;
+		size_t n = e->n;
+
+		while (n && !e->bytes[n - 1])
+			n--;
+		if (n && e->t_ns + n * f->epoch_ns > last)
+			last = e->t_ns + n * f->epoch_ns;
+	}
+	return last;
+}
+
 /* All, or what is around the moment when it was first seen. */
 static void choose_time(struct timeline_of *t)
 {
@@ -126,6 +143,8 @@ static void choose_time(struct timeline_of *t)
 		first = t->bar[i].start < first ? t->bar[i].start : first;
 		last = end > last ? end : last;
 	}
+	for (size_t i = 0; i < t->rows; i++)
+		last = last_traffic(t->file[i]) > last ? last_traffic(t->file[i]) : last;
 	if (first >= last)
 		last = first + 1000000;
 	t->from = first;
