@@ -173,6 +173,8 @@ query() { # JQ-EXPRESSION, of $output
 		{"record":"port","t_ns":5000000,"switch":"<i>","port":"<b>","packets":4,"depth_packets":4,"flows":[{"flow":"<b>$(
 			grep -hom1 '<b>[^"]*' d/rank000.records | sed 's/^<b>//')","packets":2,"depth_packets":2},{"flow":"<script>x","packets":2,"depth_packets":2}]}
 	END
+	run -2 shift-diag analyze --json d
+	[ "$(query '.answer.culprits[0] | .level, .what')" = $'flow\n<script>x' ] # by shift-telemetry(5)
 	for command in analyze pulse path slow; do
 		run shift-diag "$command" --html page.html d
 		[ "$status" -le 3 ]

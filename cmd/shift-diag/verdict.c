@@ -261,6 +261,7 @@ void culprit_describe(const struct culprit *c, char *text, size_t bytes)
 	if (*c->what)
 		fprintf(f, " %s", c->what);
 	fclose(f);
+	text[bytes - 1] = '\0';
 	memmove(text, text + (*text == ' '), strlen(text) + (*text != ' '));
 }
 
