@@ -81,6 +81,7 @@ check-long-testbed: all lib/libshift-hooks.la
 		$(top_srcdir)/tests/testbed/channels.bats $(top_srcdir)/tests/testbed/diag.bats $(top_srcdir)/tests/testbed/rdmacm.bats $(top_srcdir)/tests/testbed/srq_facts.bats
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix one-nic
+	for part in hang slow fail healthy; do BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/aegis-matrix $$part || exit; done
 	for part in undone scenarios perftest unprotected soak; do \
 		BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/inject-long $$part || exit; done
 
