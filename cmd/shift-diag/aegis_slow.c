@@ -19,7 +19,7 @@ static const double degradation_least = 0.05, mean_ns = 1e9;
 static const double errors_least = 4; /* standard errors, by which a mean is above 0 */
 static const double deviations = 2, deviation_least = 0.1;
 
-enum { COLLECTIVES_LEAST = 5, SLICES = 5, SLICES_LEAST = 3, SINGLES_TOLD = 8 };
+enum { COLLECTIVES_LEAST = 5, SLICES = 5, SLICES_LEAST = 3, SINGLES_TOLD = 8, MEANS_LEAST = 60 };
 
 struct study {
 	const struct records *r;
@@ -614,7 +614,8 @@ static size_t mean_times(const struct comparison *c, double *mean)
 static void look_at_time(struct study *s, const struct comparison *c)
 {
 	double *mean = check_alloc(calloc(c->times + 1, sizeof(*mean)));
-	double degradation = aegis_degradation(mean, mean_times(c, mean));
+	size_t n = mean_times(c, mean);
+	double degradation = n < MEANS_LEAST ? 0 : aegis_degradation(mean, n);
 
 	free(mean);
 	if (degradation < degradation_least || degradation <= s->degradation)

@@ -62,3 +62,13 @@ teardown_file() {
 	mend_it pull:b
 	wait_until 60 says fail 0 '.culprits == []'
 }
+
+@test "what rdma -j statistic prints here can be read" {
+	local host t
+	mkdir "$out/counters"
+	for t in 1795855608 1795855668; do
+		for host in a b; do on "$host" rdma -j statistic >"$out/counters/$host.rdma.$t.json"; done
+	done
+	run -0 --separate-stderr "$BUILDDIR/cmd/shift-diag/shift-diag" slow "$out/counters"
+	[ "$stderr" = '' ]
+}

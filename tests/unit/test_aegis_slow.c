@@ -423,7 +423,7 @@ static void a_job_that_stutters_is_told(void **state)
 
 	(void)state;
 	j = job_make(4, 1, 4);
-	for (int i = 0; i < 80; i++) {
+	for (int i = 0; i < 400; i++) {
 		for (int k = 0; k < 4; k++)
 			compute[k] = (i % 16 < 12 ? 100 : 400) * (uint64_t)JOB_MS;
 		job_round(&j, "world", NULL, 0, compute, 20 * JOB_MS);
@@ -440,7 +440,7 @@ static void noise_of_milliseconds_is_no_stutter(void **state)
 
 	(void)state;
 	j = job_make(4, 1, 4);
-	for (int i = 0; i < 400; i++) {
+	for (int i = 0; i < 1500; i++) {
 		for (int k = 0; k < 4; k++)
 			compute[k] = (i % 5 ? 10 : 100) * (uint64_t)JOB_MS;
 		job_round(&j, "world", NULL, 0, compute, 20 * JOB_MS);
