@@ -164,12 +164,10 @@ static enum path_run read_all(const char *dir, const struct path_request *o, str
 	return o->records ? job_steps(dir, o, o->records, r, why) : read_job(dir, o, r, why);
 }
 
-static enum path_run find_path(struct path_result *r, char *why)
+static enum path_run analyse(struct path_result *r, char *why)
 {
-	int rank = 0, step = 0, status;
+	int rank = 0, step = 0, status = path_analyse(r, &rank, &step);
 
-	r->guessed = path_steps_expect(&r->steps);
-	status = path_graph_build(&r->steps, &r->graph, &rank, &step);
 	if (status == -EEXIST)
 		snprintf(why, PATH_WHY_BYTES,
 			 "rank %d has step %d twice; are files of two runs mixed?", rank, step);
@@ -184,7 +182,6 @@ static enum path_run find_path(struct path_result *r, char *why)
 enum path_run path_run(const char *dir, const struct path_request *o, struct path_result *r,
 		       char why[PATH_WHY_BYTES])
 {
-	uint64_t first = UINT64_MAX, last = 0;
 	enum path_run status;
 	DIR *d = opendir(dir);
 
@@ -201,28 +198,5 @@ enum path_run path_run(const char *dir, const struct path_request *o, struct pat
 	r->strange_ranks = o->records && !name_ranks(o->records, &r->steps);
 	if (o->all_lines)
 		r->telemetry.last_line_counts = false;
-	telemetry_sort(&r->telemetry);
-	status = find_path(r, why);
-	if (status != PATH_RUN_DONE)
-		return status;
-	for (size_t i = 0; i < r->steps.n; i++) {
-		const struct path_step *s = r->steps.step + i;
-
-		first = s->start_ns < first ? s->start_ns : first;
-		last = s->end_ns > last ? s->end_ns : last;
-	}
-	r->began_ns = first;
-	r->rating = rate_flows(&r->telemetry, &r->steps, &r->graph, r->limits.window_ns);
-	signatures_find_all(&r->telemetry, &r->limits, first, last, &r->findings);
-	return PATH_RUN_DONE;
-}
-
-void path_result_free(struct path_result *r)
-{
-	path_steps_free(&r->steps);
-	path_graph_free(&r->graph);
-	findings_free(&r->findings);
-	telemetry_free(&r->telemetry);
-	free(r->rating);
-	r->rating = NULL;
+	return analyse(r, why);
 }

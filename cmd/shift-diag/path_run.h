@@ -30,6 +30,5 @@ enum { PATH_WHY_BYTES = 256 };
  */
 enum path_run path_run(const char *dir, const struct path_request *o, struct path_result *r,
 		       char why[PATH_WHY_BYTES]);
-void path_result_free(struct path_result *r);
 
 #endif

@@ -10,6 +10,38 @@
 /* A path up to so much longer than expected is not slow; idle for less is no matter. */
 static const double slow_ratio = 1.05, idle_part = 0.05;
 
+int path_analyse(struct path_result *r, int *bad_rank, int *bad_step)
+{
+	uint64_t first = UINT64_MAX, last = 0;
+	int status;
+
+	telemetry_sort(&r->telemetry);
+	r->guessed = path_steps_expect(&r->steps);
+	status = path_graph_build(&r->steps, &r->graph, bad_rank, bad_step);
+	if (status)
+		return status;
+	for (size_t i = 0; i < r->steps.n; i++) {
+		const struct path_step *s = r->steps.step + i;
+
+		first = s->start_ns < first ? s->start_ns : first;
+		last = s->end_ns > last ? s->end_ns : last;
+	}
+	r->began_ns = first;
+	r->rating = rate_flows(&r->telemetry, &r->steps, &r->graph, r->limits.window_ns);
+	signatures_find_all(&r->telemetry, &r->limits, first, last, &r->findings);
+	return 0;
+}
+
+void path_result_free(struct path_result *r)
+{
+	path_steps_free(&r->steps);
+	path_graph_free(&r->graph);
+	findings_free(&r->findings);
+	telemetry_free(&r->telemetry);
+	free(r->rating);
+	r->rating = NULL;
+}
+
 struct verdicts {
 	const struct path_result *r;
 	struct verdict *verdict;

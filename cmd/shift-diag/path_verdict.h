@@ -18,6 +18,13 @@ struct path_result {
 	bool strange_ranks; /* not the job's, though they were asked for: a simulation's nodes */
 };
 
+/*
+ * From steps and telemetry that were read, and limits: all the rest. A negative errno of
+ * path_graph_build(), with bad_rank and bad_step. The caller frees it with path_result_free().
+ */
+int path_analyse(struct path_result *r, int *bad_rank, int *bad_step);
+void path_result_free(struct path_result *r);
+
 /* At least one. Returns how many; the caller frees each with verdict_free(), and them. */
 size_t path_verdicts(const struct path_result *r, struct verdict **verdicts);
 

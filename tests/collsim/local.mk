@@ -15,7 +15,8 @@ check_PROGRAMS += tests/collsim/collsim
 tests_collsim_collsim_SOURCES = tests/collsim/main.c cmd/shift-diag/records_add.c
 tests_collsim_collsim_LDADD = $(collsim_libs)
 
-COLLSIM_TESTS = tests/collsim/test_collsim_net tests/collsim/test_collsim_jobs tests/collsim/test_collsim_pulse
+COLLSIM_TESTS = tests/collsim/test_collsim_net tests/collsim/test_collsim_jobs tests/collsim/test_collsim_pulse \
+	tests/collsim/test_collsim_path
 check_PROGRAMS += $(COLLSIM_TESTS)
 TESTS += $(COLLSIM_TESTS)
 tests_collsim_test_collsim_net_SOURCES = tests/collsim/test_collsim_net.c
@@ -27,3 +28,7 @@ tests_collsim_test_collsim_jobs_LDADD = $(collsim_libs) $(CMOCKA_LIBS)
 tests_collsim_test_collsim_pulse_SOURCES = tests/collsim/test_collsim_pulse.c $(DIAG_PULSE_SOURCES) $(DIAG_RECORDS_SOURCES)
 tests_collsim_test_collsim_pulse_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
 tests_collsim_test_collsim_pulse_LDADD = $(collsim_libs) $(CMOCKA_LIBS)
+tests_collsim_test_collsim_path_SOURCES = tests/collsim/test_collsim_path.c $(DIAG_PATH_SOURCES) $(DIAG_RECORDS_SOURCES) \
+	cmd/shift-diag/path_verdict.h cmd/shift-diag/path_verdict.c
+tests_collsim_test_collsim_path_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
+tests_collsim_test_collsim_path_LDADD = $(collsim_libs) $(CMOCKA_LIBS)
