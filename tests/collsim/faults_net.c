@@ -17,11 +17,14 @@ static bool is_switch_port(const struct net *n, int port)
 	return n->port[port].node < n->switches;
 }
 
-static bool shares_port(const struct net *n, const struct flow *a, const struct flow *b)
+/* Do they come from two sides to a port of a switch? Of those from one side the sender, or a switch
+ * before, has made room already. */
+static bool collide(const struct net *n, const struct flow *a, const struct flow *b)
 {
-	for (int h = 0; h < a->hops; h++)
-		for (int i = 0; i < b->hops; i++)
-			if (a->path[h] == b->path[i] && is_switch_port(n, a->path[h]))
+	for (int h = 1; h < a->hops; h++)
+		for (int i = 1; i < b->hops; i++)
+			if (a->path[h] == b->path[i] && a->path[h - 1] != b->path[i - 1] &&
+			    is_switch_port(n, a->path[h]))
 				return true;
 	return false;
 }
@@ -73,7 +76,7 @@ static int colliding_flow(struct collsim *s, double t, double bytes)
 		f.hops = topology_path(&j->topology, a, b, choice, path);
 		for (int h = 0; h < f.hops; h++)
 			f.path[h] = path[h];
-		if (shares_port(&j->topology.net, &f, with))
+		if (collide(&j->topology.net, &f, with))
 			return job_background(j, a, b, t, bytes, choice);
 	}
 }
@@ -145,6 +148,25 @@ static bool some_pass(const struct job *j, int port)
 	return false;
 }
 
+/* The last port to which the flows of others come from two sides: before it there is too much, and
+ * behind it no more than a link carries. */
+static int source_port(const struct job *j)
+{
+	const struct flow *first = j->topology.net.flow + j->background[0].flow;
+	int back = 2; /* from the end of a path; the last is the receiving side of the NIC */
+
+	for (bool same = true; same && first->hops - back > 1; back += same) {
+		int before = first->path[first->hops - back - 1];
+
+		for (int i = 1; i < j->backgrounds; i++) {
+			const struct flow *f = j->topology.net.flow + j->background[i].flow;
+
+			same &= f->hops > back && f->path[f->hops - back - 1] == before;
+		}
+	}
+	return first->path[first->hops - back];
+}
+
 /*
  * Too much for a NIC beside one of ours, at the same switch. What its port cannot send waits in
  * that switch, which pauses the switches above it; one of these sends to us too.
@@ -159,10 +181,10 @@ void fault_backpressure(struct collsim *s)
 	double t = rng_between(&s->rng, 0, 0.8 * s->healthy_ns);
 
 	truth_is(s, "backpressure", "slow", "communication", "port", t);
-	truth_blame_port(s, j->topology.nic[beside].down);
 	many_to_one(s, beside, flows, t, false, 1);
 	while (!some_pass(j, above) && s->truth.culprits < 40)
 		many_to_one(s, beside, 1, t, false, 1);
+	truth_blame_port(s, source_port(j));
 }
 
 /* Ports of switches above the first that carry more than one of the collective's flows. */

@@ -31,6 +31,7 @@ struct xfer {
 	int slices, posted, arrived, taken, acked;
 	double start, end; /* first post, last completion; 0: not yet */
 	double took;	   /* when the receiver took the last slice; 0: not yet */
+	int polls;	   /* how often it still may ask switches */
 };
 
 /* An operation as one member sees it. */
@@ -152,7 +153,9 @@ struct job {
 	bool all_finished;
 	double wanted_rate; /* of a NIC, without faults */
 	void (*fault)(struct job *j, int a, int b, int c);
-	void (*poll)(struct job *j, int conn, int message, int budget); /* or NULL */
+	/* Of whole transfers, or NULL: how they come on, and when they are over. */
+	void (*poll)(struct job *j, int conn, int message, int began);
+	void (*step_over)(struct job *j, int conn, int message);
 	void *arg;
 };
 

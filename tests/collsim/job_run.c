@@ -182,7 +182,7 @@ static void post(struct job *j, int conn)
 	if (++x->posted == x->slices)
 		c->done++;
 	if (j->poll && !c->inside && !isfinite(j->slice_bytes))
-		j->poll(j, conn, c->messages - 1, 3);
+		j->poll(j, conn, c->messages - 1, true);
 	try_conn(j, conn);
 }
 
@@ -355,6 +355,8 @@ static void acknowledged(struct job *j, int conn, int message)
 	}
 	if (++x->acked == x->slices) {
 		x->end = j->topology.net.now;
+		if (j->step_over && !c->inside && !isfinite(j->slice_bytes))
+			j->step_over(j, conn, message);
 		one_less(j, c->src, op);
 	}
 }

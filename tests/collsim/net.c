@@ -283,10 +283,12 @@ static void count_hop(struct net *n, struct flow *f, int h, double gone, double 
 		return;
 	c = count_of(f, h, n->now + dt / 2);
 	c->bytes += bytes;
-	c->ahead += bytes / NET_PACKET_BYTES * (p->queue + fmax(0, p->fill) * dt / 2) /
-		    NET_PACKET_BYTES;
+	c->most = fmax(c->most, p->queue + fmax(0, p->fill) * dt);
 	if (p->paused)
 		c->paused += bytes;
+	else
+		c->ahead += bytes / NET_PACKET_BYTES * (p->queue + fmax(0, p->fill) * dt / 2) /
+			    NET_PACKET_BYTES;
 	end = gone + f->in[h] * dt - f->message;
 	c->first = fmin(c->first, fmax(0, gone - f->message));
 	c->last = fmax(c->last, fmax(0, end));

@@ -56,8 +56,10 @@ struct port {
 /* What a switch has counted of a flow at a hop in one epoch of telemetry. */
 struct hop_count {
 	int64_t epoch;
-	double bytes, ahead, paused; /* ahead: packets before each, summed; paused: bytes */
-	double first, last;	     /* sequence numbers */
+	/* ahead: packets before each, summed, but for paused ones; paused: bytes; most: bytes that
+	 * one has found in front. */
+	double bytes, ahead, paused, most;
+	double first, last; /* sequence numbers */
 };
 
 struct flow {
@@ -80,6 +82,7 @@ struct flow {
 	struct hop_count *now, *last; /* of each hop; NULL: no telemetry */
 	double rate, since;	      /* what it sends, since when: not told yet */
 	bool by_switch;		      /* a port of a switch limits its share */
+	bool met;		      /* it was in a switch's queue together with a collective's */
 };
 
 struct pfc {

@@ -109,8 +109,11 @@ void truth_blame_port(struct collsim *s, int port);
  * 11.0.12.1. */
 void flow_name(const struct flow *f, char *to, size_t bytes);
 
-/* Asks switches, if a message takes longer than it should; EVENT_POLL. */
-void telemetry_poll(struct job *j, int conn, int message, int budget);
+/* Asks switches, if a message takes longer than it should; EVENT_POLL. began: the message does. */
+void telemetry_poll(struct job *j, int conn, int message, int began);
+
+/* It has arrived: how often it could still have asked, another may. */
+void telemetry_step_over(struct job *j, int conn, int message);
 
 /* A moment in which some of the program's middle is under way. */
 double scenario_moment(struct collsim *s);

@@ -3,7 +3,8 @@
  * What switches have counted, in the form of the recorded data. They are asked as Vedrfolnir does:
  * a message whose round trip takes more than 120 % of what it takes in an idle network asks the
  * switches of its way, three times at most, each a third of its duration after the last; from a
- * port that is paused the question goes on to the switch that pauses it.
+ * port that is paused the question goes on to the switch that pauses it. What a step has left of
+ * these three goes to the step that its rank then waits for, as in the paper's figure 7.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 #include "tests/collsim/scenario.h"
 
 static const double RTT_FACTOR = 1.2;
+
+enum { POLLS = 3 };
 
 static int64_t epoch_now(const struct net *n)
 {
@@ -38,12 +41,19 @@ static void print_flow(FILE *out, const struct flow *f, const struct hop_count *
 		c->ahead, c->paused / NET_PACKET_BYTES);
 }
 
+static bool was_paused(const struct net *n, int port)
+{
+	return n->port[port].paused || n->now - n->port[port].paused_at < 2 * NET_TELEMETRY_NS;
+}
+
+/* As in the recorded data: only of ports that are halted, and of the present epoch. */
 static void print_meters(FILE *out, const struct net *n, int port, int64_t epoch)
 {
 	for (int from = 0; from < n->ports; from++) {
 		double bytes = 0;
 
-		if (n->port[from].peer != n->port[port].node || n->port[from].back == NET_NONE)
+		if (n->port[from].peer != n->port[port].node || n->port[from].back == NET_NONE ||
+		    !was_paused(n, from))
 			continue;
 		for (int i = 0; i < n->flows; i++)
 			for (int h = 1; h < n->flow[i].hops; h++)
@@ -95,8 +105,8 @@ static void print_block(struct collsim *s, FILE *out, const int *port, int ports
 	for (int back = 0; back < 2; back++) {
 		fprintf(out, "epoch %s\n\n", back ? "last" : "now");
 		for (int i = 0; i < ports; i++) {
-			if (signal)
-				print_meters(out, n, port[i], epoch_now(n) - back);
+			if (signal && !back)
+				print_meters(out, n, port[i], epoch_now(n));
 			print_port(out, n, port[i], epoch_now(n) - back);
 		}
 	}
@@ -132,11 +142,6 @@ static void ask(struct collsim *s, int at, const int *port, int ports, bool sign
 	fclose(out);
 	add_text(s, at, text, bytes);
 	free(text);
-}
-
-static bool was_paused(const struct net *n, int port)
-{
-	return n->port[port].paused || n->now - n->port[port].paused_at < 2 * NET_TELEMETRY_NS;
 }
 
 /* Has something come from the port from to this one lately? */
@@ -182,8 +187,8 @@ static void ask_all(struct collsim *s, const struct flow *f)
 			follow(s, f->path[h], 0);
 }
 
-/* The longest that a packet of the flow has waited at a port lately: now, or on the average of an
- * epoch. */
+/* The longest that a packet of the flow has waited at a port lately. Each is acknowledged, so none
+ * is missed. */
 static double waited(const struct net *n, const struct flow *f, int h)
 {
 	const struct port *p = n->port + f->path[h];
@@ -193,8 +198,7 @@ static double waited(const struct net *n, const struct flow *f, int h)
 		const struct hop_count *c = counted(f, h, epoch_now(n) - back);
 
 		if (c)
-			wait = fmax(wait, c->ahead / (c->bytes / NET_PACKET_BYTES) *
-						  NET_PACKET_BYTES / port_rate(p));
+			wait = fmax(wait, c->most / port_rate(p));
 	}
 	return p->paused ? INFINITY : wait;
 }
@@ -208,22 +212,51 @@ static bool is_late(const struct net *n, const struct flow *f)
 	return wait > (RTT_FACTOR - 1) * 2 * f->latency_ns;
 }
 
-void telemetry_poll(struct job *j, int conn, int message, int budget)
+void telemetry_poll(struct job *j, int conn, int message, int began)
 {
 	struct collsim *s = j->arg;
 	const struct conn *c = j->conn + conn;
 	const struct net *n = &j->topology.net;
 	const struct flow *f = n->flow + c->flow;
+	int *polls = &j->op[c->message[message].op].xfer[c->message[message].xfer].polls;
 	double begin = message ? c->message[message - 1].end : 0;
 	double alone = (c->message[message].end - begin) / n->port[f->path[0]].line,
 	       next = alone / 40;
 
-	if (c->delivered > message || !budget)
+	if (began)
+		*polls += POLLS;
+	if (c->delivered > message)
 		return;
-	if (c->message[message].posted < n->now && is_late(n, f)) {
+	if (*polls && c->message[message].posted < n->now && is_late(n, f)) {
 		ask_all(s, f);
-		budget--;
-		next = alone / 3;
+		--*polls;
+		next = alone / POLLS;
 	}
-	job_at(j, n->now + next, EVENT_POLL, conn, message, budget);
+	job_at(j, n->now + next, EVENT_POLL, conn, message, 0);
+}
+
+/* What the rank's next step needs and has not got; NULL: nothing. */
+static struct xfer *waits_for(const struct op *op, const struct xfer *x)
+{
+	for (int i = 0; i < op->xfers; i++) {
+		const struct xfer *next = op->xfer + i;
+
+		if (next->src != x->src || next->step != x->step + 1)
+			continue;
+		for (int d = 0; d < next->deps; d++)
+			if (op->xfer[next->dep[d]].taken < op->xfer[next->dep[d]].slices)
+				return op->xfer + next->dep[d];
+	}
+	return NULL;
+}
+
+void telemetry_step_over(struct job *j, int conn, int message)
+{
+	const struct message *m = j->conn[conn].message + message;
+	const struct op *op = j->op + m->op;
+	struct xfer *mine = op->xfer + m->xfer, *other = waits_for(op, mine);
+
+	if (other)
+		other->polls += mine->polls;
+	mine->polls = 0;
 }
