@@ -102,6 +102,7 @@ struct tele_line {
 struct tele_sample {
 	uint64_t t_ns;
 	int port;
+	bool before;	/* of the epoch before the one in which the switch was asked */
 	uint64_t depth; /* the sum over its packets of what they have found in front */
 	uint64_t packets, paused;
 	size_t first_line, lines; /* of telemetry.line */
@@ -180,6 +181,8 @@ struct provenance {
 	struct prov_port_port *pp; /* sorted by from, to */
 	size_t fp_n, ff_n, pp_n;
 	bool *halted;	/* by port of the telemetry */
+	bool *paused;	/* by port: so it is now; a halt may be of the epoch before */
+	bool *queued;	/* by port: a sample of it had packets in its queue */
 	int *sample_of; /* by port: of the telemetry; PATH_NONE: none */
 };
 
@@ -189,12 +192,24 @@ struct provenance {
  */
 void prov_replay(const struct tele_line *line, size_t n, double *weight);
 
-/* The graph of [from_ns, to_ns): the first sample of each port in it counts. t's samples, meters
- * and pauses are sorted by time with telemetry_sort(). The caller frees g. */
+/* The graph of [from_ns, to_ns): the first sample of each port in it counts, and none of the epoch
+ * before, as the paper's authors do. t's samples, meters and pauses are sorted by time with
+ * telemetry_sort(). The caller frees g. */
 void telemetry_sort(struct telemetry *t);
 void provenance_build(const struct telemetry *t, uint64_t from_ns, uint64_t to_ns,
 		      struct provenance *g);
 void provenance_free(struct provenance *g);
+
+/*
+ * The graph of one round of reports, from that sample on: all until a port is asked again, nothing
+ * comes for a tenth of window_ns, or window_ns are over; of both epochs. Returns the sample with
+ * which the next round begins.
+ */
+size_t provenance_round(const struct telemetry *t, size_t from, uint64_t window_ns,
+			struct provenance *g);
+
+/* The first sample not before t_ns. */
+size_t provenance_sample_at(const struct telemetry *t, uint64_t t_ns);
 
 /* When the first window at or behind from_ns with a sample in it begins; UINT64_MAX: none. */
 uint64_t provenance_next(const struct telemetry *t, uint64_t from_ns, uint64_t window_ns);

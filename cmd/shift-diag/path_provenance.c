@@ -12,6 +12,9 @@ enum { REPLAY_STEPS_MAX = 1 << 24 };
 /* Of one window: more say nothing new. */
 enum { METERS_MAX = 4096 };
 
+/* Reports of one round follow one another within this part of a window. */
+enum { GAP_PART = 10 };
+
 /* ---- replay -----------------------------------------------------------------------------------
  */
 
@@ -231,6 +234,36 @@ static void share_metered(const struct telemetry *t, size_t first, size_t end, s
 	free(all);
 }
 
+/* One line of each pair: w(f,p) and w(p,f) of two epochs are added up. */
+static void merge_epochs(struct provenance *g)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < g->fp_n; i++) {
+		struct prov_flow_port *last = kept ? g->fp + kept - 1 : NULL;
+
+		if (last && last->port == g->fp[i].port && last->flow == g->fp[i].flow) {
+			last->waits |= g->fp[i].waits;
+			last->flow_waits += g->fp[i].flow_waits;
+			last->port_waits += g->fp[i].port_waits;
+		} else {
+			g->fp[kept++] = g->fp[i];
+		}
+	}
+	g->fp_n = kept;
+	kept = 0;
+	for (size_t i = 0; i < g->ff_n; i++) {
+		struct prov_flow_flow *last = kept ? g->ff + kept - 1 : NULL;
+
+		if (last && last->port == g->ff[i].port && last->waits == g->ff[i].waits &&
+		    last->for_flow == g->ff[i].for_flow)
+			last->weight += g->ff[i].weight;
+		else
+			g->ff[kept++] = g->ff[i];
+	}
+	g->ff_n = kept;
+}
+
 static bool share_a_flow(const struct telemetry *t, const struct tele_sample *a,
 			 const struct tele_sample *b)
 {
@@ -254,9 +287,8 @@ static void add_unmetered(const struct telemetry *t, int from, struct provenance
 	node = t->port[t->port[from].peer].node;
 	for (size_t i = 0; i < t->port_n; i++) {
 		int mine = g->sample_of[from], its = g->sample_of[i];
-		bool queues = its != PATH_NONE && t->sample[its].depth;
 
-		if ((!queues && !g->halted[i]) || strcmp(t->port[i].node, node) ||
+		if ((!g->queued[i] && !g->halted[i]) || strcmp(t->port[i].node, node) ||
 		    (int)i == t->port[from].peer)
 			continue;
 		if (mine == PATH_NONE || its == PATH_NONE ||
@@ -291,8 +323,7 @@ static int pp_compare(const void *a, const void *b)
 	return x->from != y->from ? x->from - y->from : x->to - y->to;
 }
 
-/* The first sample not before t_ns. */
-static size_t sample_at(const struct telemetry *t, uint64_t t_ns)
+size_t provenance_sample_at(const struct telemetry *t, uint64_t t_ns)
 {
 	size_t low = 0, high = t->sample_n;
 
@@ -324,7 +355,7 @@ static size_t meter_at(const struct telemetry *t, uint64_t t_ns)
 
 uint64_t provenance_next(const struct telemetry *t, uint64_t from_ns, uint64_t window_ns)
 {
-	size_t i = sample_at(t, from_ns);
+	size_t i = provenance_sample_at(t, from_ns);
 
 	return i < t->sample_n ? t->sample[i].t_ns / window_ns * window_ns : UINT64_MAX;
 }
@@ -334,41 +365,32 @@ static void find_halted(const struct telemetry *t, size_t first_meter, size_t en
 {
 	for (size_t i = 0; i < t->pause_n && t->pause[i].t_ns < g->to_ns; i++)
 		if (t->pause[i].end_ns > g->from_ns)
-			g->halted[t->pause[i].port] = true;
+			g->paused[t->pause[i].port] = true;
+	for (size_t i = 0; i < t->port_n; i++) {
+		if (g->sample_of[i] != PATH_NONE && t->sample[g->sample_of[i]].paused)
+			g->paused[i] = true;
+		g->halted[i] |= g->paused[i];
+	}
 	for (size_t i = first_meter; i < end_meter; i++)
 		g->halted[t->meter[i].from] |= t->meter[i].halted;
-	for (size_t i = 0; i < t->port_n; i++)
-		if (g->sample_of[i] != PATH_NONE && t->sample[g->sample_of[i]].paused)
-			g->halted[i] = true;
 }
 
-void provenance_build(const struct telemetry *t, uint64_t from_ns, uint64_t to_ns,
-		      struct provenance *g)
+static void graph_begin(const struct telemetry *t, uint64_t from_ns, uint64_t to_ns,
+			struct provenance *g)
 {
-	size_t first = sample_at(t, from_ns), end = sample_at(t, to_ns);
-	size_t first_meter = meter_at(t, from_ns), end_meter = meter_at(t, to_ns);
-
-	if (end_meter - first_meter > METERS_MAX)
-		end_meter = first_meter + METERS_MAX;
 	*g = (struct provenance){
 		.from_ns = from_ns,
 		.to_ns = to_ns,
 		.halted = check_alloc(calloc(t->port_n + 1, 1)),
+		.paused = check_alloc(calloc(t->port_n + 1, 1)),
+		.queued = check_alloc(calloc(t->port_n + 1, 1)),
 		.sample_of = check_alloc(calloc(t->port_n + 1, sizeof(*g->sample_of)))};
 	for (size_t i = 0; i < t->port_n; i++)
 		g->sample_of[i] = PATH_NONE;
-	for (size_t i = first; i < end; i++)
-		if (g->sample_of[t->sample[i].port] == PATH_NONE)
-			g->sample_of[t->sample[i].port] = (int)i;
-	find_halted(t, first_meter, end_meter, g);
-	for (size_t i = 0; i < t->port_n; i++)
-		if (g->sample_of[i] != PATH_NONE)
-			add_sample(t, t->sample + g->sample_of[i], g);
-	add_metered(t, first_meter, end_meter, g);
-	share_metered(t, first_meter, end_meter, g);
-	for (size_t i = 0; i < t->port_n; i++)
-		if (g->halted[i])
-			add_unmetered(t, (int)i, g);
+}
+
+static void graph_sort(struct provenance *g)
+{
 	if (g->fp_n)
 		qsort(g->fp, g->fp_n, sizeof(*g->fp), fp_compare);
 	if (g->ff_n)
@@ -377,12 +399,98 @@ void provenance_build(const struct telemetry *t, uint64_t from_ns, uint64_t to_n
 		qsort(g->pp, g->pp_n, sizeof(*g->pp), pp_compare);
 }
 
+/* With sample_of. meters_ns: until then, meters count. also, n: samples of the epoch before. */
+static void graph_fill(const struct telemetry *t, uint64_t meters_ns, const size_t *also, size_t n,
+		       struct provenance *g)
+{
+	size_t first_meter = meter_at(t, g->from_ns), end_meter = meter_at(t, meters_ns);
+
+	if (end_meter - first_meter > METERS_MAX)
+		end_meter = first_meter + METERS_MAX;
+	find_halted(t, first_meter, end_meter, g);
+	for (size_t i = 0; i < n; i++)
+		if (t->sample[also[i]].paused)
+			g->halted[t->sample[also[i]].port] = true;
+	for (size_t i = 0; i < t->port_n; i++) {
+		if (g->sample_of[i] == PATH_NONE)
+			continue;
+		g->queued[i] = t->sample[g->sample_of[i]].depth;
+		add_sample(t, t->sample + g->sample_of[i], g);
+	}
+	for (size_t i = 0; i < n; i++) {
+		g->queued[t->sample[also[i]].port] |= t->sample[also[i]].depth > 0;
+		add_sample(t, t->sample + also[i], g);
+	}
+	add_metered(t, first_meter, end_meter, g);
+	share_metered(t, first_meter, end_meter, g);
+	for (size_t i = 0; i < t->port_n; i++)
+		if (g->halted[i])
+			add_unmetered(t, (int)i, g);
+	graph_sort(g);
+}
+
+void provenance_build(const struct telemetry *t, uint64_t from_ns, uint64_t to_ns,
+		      struct provenance *g)
+{
+	size_t first = provenance_sample_at(t, from_ns), end = provenance_sample_at(t, to_ns);
+
+	graph_begin(t, from_ns, to_ns, g);
+	for (size_t i = first; i < end; i++)
+		if (g->sample_of[t->sample[i].port] == PATH_NONE && !t->sample[i].before)
+			g->sample_of[t->sample[i].port] = (int)i;
+	graph_fill(t, to_ns, NULL, 0, g);
+}
+
+static uint64_t min_ns(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+size_t provenance_round(const struct telemetry *t, size_t from, uint64_t window_ns,
+			struct provenance *g)
+{
+	uint64_t end_ns = t->sample[from].t_ns + window_ns, last_ns = t->sample[from].t_ns;
+	size_t *also = NULL, n = 0, i;
+	int *before = check_alloc(calloc(t->port_n + 1, sizeof(*before)));
+
+	graph_begin(t, t->sample[from].t_ns, 0, g);
+	for (i = 0; i < t->port_n; i++)
+		before[i] = PATH_NONE;
+	for (i = from; i < t->sample_n && t->sample[i].t_ns < end_ns; i++) {
+		const struct tele_sample *s = t->sample + i;
+		int *mine = s->before ? before + s->port : g->sample_of + s->port;
+
+		/* What was asked at another time may have been otherwise. */
+		if (s->t_ns - last_ns > window_ns / GAP_PART)
+			break;
+		last_ns = s->t_ns;
+		/* A port that two asked at the same moment said the same. */
+		if (*mine != PATH_NONE && t->sample[*mine].t_ns != s->t_ns)
+			break;
+		if (*mine != PATH_NONE)
+			continue;
+		*mine = (int)i;
+		if (s->before) {
+			GROW(also, n);
+			also[n++] = i;
+		}
+	}
+	g->to_ns = t->sample[i - 1].t_ns + 1;
+	graph_fill(t, i < t->sample_n ? min_ns(t->sample[i].t_ns, end_ns) : end_ns, also, n, g);
+	merge_epochs(g);
+	free(also);
+	free(before);
+	return i;
+}
+
 void provenance_free(struct provenance *g)
 {
 	free(g->fp);
 	free(g->ff);
 	free(g->pp);
 	free(g->halted);
+	free(g->paused);
+	free(g->queued);
 	free(g->sample_of);
 	*g = (struct provenance){0};
 }

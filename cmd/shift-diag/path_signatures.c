@@ -51,11 +51,13 @@ static struct finding *add_finding(struct search *s, enum anomaly anomaly, int p
 }
 
 /* Once per window, however often it is found there. */
-static void count_window(struct finding *f, const struct provenance *g, double weight)
+static void count_window(const struct search *s, struct finding *f, double weight)
 {
-	if (!f->windows || f->last_ns != g->from_ns)
+	uint64_t window = s->limits->window_ns, now = s->g->from_ns;
+
+	if (!f->windows || f->last_ns / window != now / window)
 		f->windows++;
-	f->last_ns = g->from_ns;
+	f->last_ns = now;
 	f->weight += weight;
 }
 
@@ -139,7 +141,7 @@ static void find_contention(struct search *s)
 			continue;
 		f = add_finding(s, other ? ANOMALY_CONTENTION : ANOMALY_OWN_CONTENTION, w->port,
 				w->port);
-		count_window(f, g, w->weight);
+		count_window(s, f, w->weight);
 		if (other)
 			add_flow(f, w->for_flow);
 	}
@@ -175,7 +177,7 @@ static void find_incast(struct search *s, int port, int at)
 		if (began[i + need - 1] - began[i] <= s->limits->together_ns) {
 			struct finding *f = add_finding(s, ANOMALY_INCAST, port, at);
 
-			count_window(f, s->g, 0);
+			count_window(s, f, 0);
 			blame_port(s, f, port);
 			break;
 		}
@@ -203,7 +205,7 @@ static void find_imbalance(struct search *s, int port)
 		n++;
 	}
 	if (n > 1 && mine > s->limits->imbalance_ratio * sum / n)
-		count_window(add_finding(s, ANOMALY_LOAD_IMBALANCE, port, port), s->g, mine);
+		count_window(s, add_finding(s, ANOMALY_LOAD_IMBALANCE, port, port), mine);
 }
 
 /* ---- halted ports: backpressure and storm
@@ -218,14 +220,30 @@ static size_t first_pp(const struct provenance *g, int from)
 	return i;
 }
 
-/* Is it known where the traffic of a halted port goes, or are all ports of the switch behind it
- * known? Else contention there may have been missed. */
+/* Was the flow seen at a port of that switch? */
+static bool was_at(const struct search *s, int flow, const char *node)
+{
+	for (size_t i = 0; i < s->g->fp_n; i++)
+		if (s->g->fp[i].flow == flow && !strcmp(s->t->port[s->g->fp[i].port].node, node))
+			return true;
+	return false;
+}
+
+/* Is it known where the traffic of a halted port goes, by its meters or as each of its flows was
+ * seen behind it; or are all ports of the switch behind it known? Else contention there may have
+ * been missed. */
 static bool is_traced(const struct search *s, int port)
 {
 	const char *node = s->t->port[s->t->port[port].peer].node;
-	size_t edge = first_pp(s->g, port);
+	size_t edge = first_pp(s->g, port), flows = 0, seen = 0;
 
 	if (edge < s->g->pp_n && s->g->pp[edge].from == port)
+		return true;
+	for (size_t i = first_fp(s->g, port); i < s->g->fp_n && s->g->fp[i].port == port; i++) {
+		flows++;
+		seen += was_at(s, s->g->fp[i].flow, node);
+	}
+	if (flows && seen == flows)
 		return true;
 	for (size_t i = 0; i < s->t->port_n; i++)
 		if ((int)i != s->t->port[port].peer && s->g->sample_of[i] == PATH_NONE &&
@@ -240,24 +258,19 @@ struct roots {
 	bool untraced; /* a chain leaves what was sampled */
 };
 
-/* A halted port behind which nothing queues, nor is halted. */
+/* A halted port behind which nothing queues, nor is halted. What halted it may be gone by now. */
 static void end_of_chain(const struct search *s, int port, struct roots *r)
 {
 	int peer = s->t->port[port].peer;
 
+	if (!s->g->paused[port])
+		return;
 	if (peer == PATH_NONE)
 		r->untraced = true;
 	else if (s->t->port[peer].is_host || is_traced(s, port))
 		r->source = r->source == PATH_NONE ? peer : r->source;
 	else
 		r->untraced = true;
-}
-
-static bool queues(const struct search *s, int port)
-{
-	int sample = s->g->sample_of[port];
-
-	return sample != PATH_NONE && s->t->sample[sample].depth;
 }
 
 /* Along the spreading of pauses, from a halted port to where it comes from. */
@@ -284,7 +297,7 @@ static void trace_pauses(struct search *s, int from, struct roots *r)
 			} else if (is_contended(s, to)) {
 				goes_on = true;
 				r->contended = r->contended == PATH_NONE ? to : r->contended;
-			} else if (queues(s, to) && s->t->port[to].peer != PATH_NONE) {
+			} else if (s->g->queued[to] && s->t->port[to].peer != PATH_NONE) {
 				/* One flow alone queues: its link or its receiver is slow. */
 				goes_on = true;
 				if (r->source == PATH_NONE)
@@ -312,15 +325,15 @@ static void find_halts(struct search *s)
 		trace_pauses(s, w->port, &r);
 		if (r.contended != PATH_NONE) {
 			f = add_finding(s, ANOMALY_BACKPRESSURE, r.contended, w->port);
-			count_window(f, s->g, w->flow_waits);
+			count_window(s, f, w->flow_waits);
 			blame_port(s, f, r.contended);
 			find_incast(s, r.contended, w->port);
 		} else if (r.source != PATH_NONE && !r.untraced) {
 			f = add_finding(s, ANOMALY_STORM, r.source, w->port);
-			count_window(f, s->g, w->flow_waits);
+			count_window(s, f, w->flow_waits);
 		} else if (r.untraced) {
 			f = add_finding(s, ANOMALY_BACKPRESSURE, PATH_NONE, w->port);
-			count_window(f, s->g, w->flow_waits);
+			count_window(s, f, w->flow_waits);
 		}
 	}
 }
@@ -386,7 +399,7 @@ static void find_loops(struct search *s)
 		if (back != PATH_NONE) {
 			struct finding *f = add_finding(s, ANOMALY_LOOP, back, back);
 
-			count_window(f, s->g, 0);
+			count_window(s, f, 0);
 			add_flow(f, hop[i].flow);
 		}
 	}
@@ -438,7 +451,7 @@ static void find_deadlock(struct search *s)
 		last = port;
 		if (!waits_for_itself(s, port))
 			continue;
-		count_window(add_finding(s, ANOMALY_DEADLOCK, port, port), s->g, 0);
+		count_window(s, add_finding(s, ANOMALY_DEADLOCK, port, port), 0);
 		return; /* the others of the cycle are the same one */
 	}
 }
@@ -495,15 +508,14 @@ void signatures_find_all(const struct telemetry *t, const struct signature_limit
 			 uint64_t from_ns, uint64_t to_ns, struct findings *f)
 {
 	uint64_t *seen = first_seen(t);
-	uint64_t at = provenance_next(t, from_ns, limits->window_ns);
+	size_t at = provenance_sample_at(t, from_ns);
 
-	while (at < to_ns) {
+	while (at < t->sample_n && t->sample[at].t_ns < to_ns) {
 		struct provenance g;
 
-		provenance_build(t, at, at + limits->window_ns, &g);
+		at = provenance_round(t, at, limits->window_ns, &g);
 		signatures_find(t, &g, limits, seen, f);
 		provenance_free(&g);
-		at = provenance_next(t, at + limits->window_ns, limits->window_ns);
 	}
 	free(seen);
 }

@@ -352,9 +352,8 @@ static int take_port(struct blocks *b, unsigned int number)
 		return 0;
 	if (sim_numbers(&b->in, v, 3) != 3)
 		return block_bad(b, "not: enqQdepth pfcPausedPacketNum packetNum");
-	if (!b->now)
-		return 0;
 	s = tele_sample_add(b->t, b->t_ns, b->port);
+	s->before = !b->now;
 	s->depth = v[0];
 	s->paused = v[1];
 	s->packets = v[2];
@@ -385,7 +384,7 @@ static bool take_flow(struct blocks *b)
 	    sim_numbers(&b->in, v, FLOW_COLUMNS - 3) != FLOW_COLUMNS - 3 || v[5] > UINT32_MAX ||
 	    v[7] > UINT32_MAX)
 		return false;
-	if (!b->now || b->t->sample[b->t->sample_n - 1].lines == TELE_LINES_MAX)
+	if (b->t->sample[b->t->sample_n - 1].lines == TELE_LINES_MAX)
 		return true;
 	/* Acknowledgements queue too, but are nobody's traffic. */
 	if (v[2] == PROTOCOL_UDP) {

@@ -497,6 +497,59 @@ static void test_what_was_not_traced_is_no_storm(void **state)
 	telemetry_free(&h.t);
 }
 
+/* No meter, and of the flow only what it did in the epoch before: it was seen behind the port. */
+static void test_a_storm_is_traced_by_where_its_flows_were(void **state)
+{
+	struct halt h;
+	struct findings f;
+
+	(void)state;
+	make_halt(&h);
+	tele_port_find(&h.t, "2", "9", false); /* of which nothing is known */
+	sample(&h.t, 20, h.q, 0, 0, 0);
+	look(&h.t, &f);
+	assert_null(find(&f, ANOMALY_STORM));
+	findings_free(&f);
+	sample(&h.t, 20, h.q, 0, 4, 0);
+	h.t.sample[h.t.sample_n - 1].before = true;
+	line(&h.t, h.cf, 4, 0, 0);
+	look(&h.t, &f);
+	assert_non_null(find(&f, ANOMALY_STORM));
+	assert_int_equal(find(&f, ANOMALY_STORM)->port, h.in);
+	findings_free(&f);
+	telemetry_free(&h.t);
+}
+
+/* A window of 1000 has two rounds: a port that is asked again begins another. */
+static void test_all_reports_of_a_window_count(void **state)
+{
+	struct telemetry t = {0};
+	struct findings f;
+	int p = tele_port_find(&t, "1", "1", false), cf = flow(&t, "cf", true);
+	int other = flow(&t, "x", false);
+
+	(void)state;
+	sample(&t, 10, p, 0, 4, 0);
+	line(&t, cf, 4, 0, 0);
+	look(&t, &f);
+	assert_null(find(&f, ANOMALY_CONTENTION));
+	findings_free(&f);
+	sample(&t, 20, p, 8, 8, 0);
+	line(&t, cf, 4, 4, 0);
+	line(&t, other, 4, 4, 0);
+	look(&t, &f);
+	assert_non_null(find(&f, ANOMALY_CONTENTION));
+	assert_int_equal(find(&f, ANOMALY_CONTENTION)->flow[0], other);
+	findings_free(&f);
+	/* Of the epoch before it is as good. */
+	t.sample[1].before = true;
+	t.sample[1].t_ns = 10;
+	look(&t, &f);
+	assert_non_null(find(&f, ANOMALY_CONTENTION));
+	findings_free(&f);
+	telemetry_free(&t);
+}
+
 /* 12 packets against a mean of (12 + 2) / 2 = 7: 1.71. */
 static void test_load_imbalance(void **state)
 {
@@ -602,6 +655,8 @@ int main(void)
 		cmocka_unit_test(test_backpressure_is_traced_to_contention),
 		cmocka_unit_test(test_a_storm_is_a_chain_that_ends_without_contention),
 		cmocka_unit_test(test_what_was_not_traced_is_no_storm),
+		cmocka_unit_test(test_a_storm_is_traced_by_where_its_flows_were),
+		cmocka_unit_test(test_all_reports_of_a_window_count),
 		cmocka_unit_test(test_load_imbalance),
 		cmocka_unit_test(test_loop),
 		cmocka_unit_test(test_deadlock),
