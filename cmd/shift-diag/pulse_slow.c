@@ -134,24 +134,46 @@ static double time_per_byte(const struct pulse_op *o, const struct pulse_part *p
 		       : -1;
 }
 
-/* Of the others of this operation. < 0: there are none. */
-static double usual(const struct pulse *p, const struct pulse_op *o, int but, quantity *q)
+/* What is known of an operation's members, sorted. */
+struct known {
+	double *v;
+	size_t n;
+};
+
+static struct known known_of(const struct pulse *p, const struct pulse_op *o, quantity *q)
 {
 	int size = p->comm[o->comm].size;
-	double *v = check_alloc(calloc((size_t)size, sizeof(*v))), result;
-	size_t n = 0;
+	struct known k = {.v = check_alloc(calloc((size_t)size + 1, sizeof(*k.v)))};
 
 	for (int m = 0; m < size; m++)
-		if (m != but && o->part[m].takes_part && q(o, o->part + m) >= 0)
-			v[n++] = q(o, o->part + m);
-	result = n ? median(v, n) : -1;
-	free(v);
-	return result;
+		if (o->part[m].takes_part && q(o, o->part + m) >= 0)
+			k.v[k.n++] = q(o, o->part + m);
+	qsort(k.v, k.n, sizeof(*k.v), by_value);
+	return k;
+}
+
+/* The median of the others than the one that has mine. < 0: there are none. */
+static double usual(const struct known *k, double mine)
+{
+	size_t low = 0, high = k->n, middle;
+
+	if (k->n < 2)
+		return -1;
+	while (low < high) {
+		size_t at = low + (high - low) / 2;
+
+		if (k->v[at] < mine)
+			low = at + 1;
+		else
+			high = at;
+	}
+	middle = (k->n - 2) / 2;
+	return k->v[middle + (middle >= low)];
 }
 
 /* How many times what is usual it was, below 1 if it was faster; 0: not known, or the difference is
  * too small. least: in ns, of all that it has sent. */
-static double excess(const struct pulse *p, const struct pulse_op *o, int m, quantity *q,
+static double excess(const struct pulse_op *o, const struct known *k, int m, quantity *q,
 		     double least)
 {
 	double mine = q(o, o->part + m), others;
@@ -160,10 +182,27 @@ static double excess(const struct pulse *p, const struct pulse_op *o, int m, qua
 		return 0;
 	if (q == time_per_byte)
 		least /= (double)o->part[m].sent.cv;
-	others = usual(p, o, m, q);
+	others = usual(k, mine);
 	if (others < 0 || fabs(mine - others) < least)
 		return 0;
 	return others > 0 ? mine / others : 1e3;
+}
+
+/* Of all operations of a series; to be freed with known_free(). */
+static struct known *known_all(const struct pulse *p, const struct series *s, quantity *q)
+{
+	struct known *k = check_alloc(calloc(s->n + 1, sizeof(*k)));
+
+	for (size_t i = 0; i < s->n; i++)
+		k[i] = known_of(p, s->item[i], q);
+	return k;
+}
+
+static void known_free(struct known *k, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(k[i].v);
+	free(k);
 }
 
 /* ---- in succession -------------------------------------------------------------------------- */
@@ -266,8 +305,12 @@ static bool has_slower_epochs(const struct pulse *p, const struct finding *f)
 	const struct series *s = f->series;
 	double *times = check_alloc(calloc(s->n + 1, sizeof(*times))), middle;
 
-	for (size_t i = 0; i < s->n; i++)
-		times[i] = excess(p, s->item[i], f->member, emptiness, -1e300);
+	for (size_t i = 0; i < s->n; i++) {
+		struct known k = known_of(p, s->item[i], emptiness);
+
+		times[i] = excess(s->item[i], &k, f->member, emptiness, -1e300);
+		free(k.v);
+	}
 	middle = median(times + f->at, s->n - f->at);
 	free(times);
 	return middle > 1 + (p->options.kappa - 1) / 2;
@@ -293,11 +336,36 @@ static bool is_doubtful(const struct pulse *p, const struct finding *f)
 	return is_too_coarse(p, 1 + 2 * (f->times - 1)) && !has_slower_epochs(p, f);
 }
 
+/* Has each member a place of its own, as in a tree? */
+static bool has_places(const struct series *s)
+{
+	return s->kind == KIND_COLLECTIVE && !s->item[0]->symmetric;
+}
+
+/*
+ * The place of a member in a tree makes it slower than others, with no fault at all: it shares the
+ * link to its parent with a sibling, which may double its time. So it is measured by its own
+ * fastest operations, as far as that.
+ */
+static void allow_for_place(double *times, size_t n)
+{
+	double *sorted = check_alloc(calloc(n + 1, sizeof(*sorted))), usual_here;
+
+	memcpy(sorted, times, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), by_value);
+	usual_here = n ? sorted[n / 5] : 1;
+	usual_here = usual_here < 1 ? 1 : usual_here > 2 ? 2 : usual_here;
+	for (size_t i = 0; i < n; i++)
+		times[i] /= usual_here;
+	free(sorted);
+}
+
 /* The findings of all members of a series by one rule; *best the worst of them. */
 static size_t find_in(const struct pulse *p, const struct series *s, quantity *q, double least,
 		      bool mean, struct finding *list, struct finding *best)
 {
 	double *times = check_alloc(calloc(s->n + 1, sizeof(*times)));
+	struct known *known = known_all(p, s, q);
 	size_t found = 0;
 
 	*best = (struct finding){0};
@@ -305,16 +373,19 @@ static size_t find_in(const struct pulse *p, const struct series *s, quantity *q
 		struct finding f = {.series = s, .member = m};
 
 		for (size_t i = 0; i < s->n; i++) {
-			double x = excess(p, s->item[i], m, q, mean ? -1e300 : least);
+			double x = excess(s->item[i], known + i, m, q, mean ? -1e300 : least);
 
 			/* The gap behind a late end is short: that is not a fast one. */
 			times[i] = q == gap && x < 1 ? 0 : x;
 		}
+		if (q == time_per_byte && has_places(s))
+			allow_for_place(times, s->n);
 		if (!(mean ? mean_over(p, times, s->n, &f) : often_over(p, times, s->n, &f)))
 			continue;
 		if (q != act || !is_doubtful(p, &f))
 			worse(best, &f, list, &found);
 	}
+	known_free(known, s->n);
 	free(times);
 	return found;
 }
@@ -397,48 +468,97 @@ static void consider(const struct pulse *p, const struct series *s, const struct
 
 /* ---- pipelines ------------------------------------------------------------------------------ */
 
-/* Of a message that is alone: the sender of the same message in another pipeline. */
-static const struct pulse_op *twin_in(const struct series *s, const struct pulse_op *o)
+/* The sender of a message that is alone, and how late it sent. */
+struct stage {
+	int size, from, to; /* size of its communicator */
+	uint64_t seq;
+	double late;
+};
+
+/* Of all pipelines: those of the same message one behind the other, by how late they were. */
+struct stages {
+	struct stage *stage;
+	double *late; /* the same once more */
+	size_t n;
+};
+
+static int same_message(const struct stage *x, const struct stage *y)
+{
+	if (x->size != y->size)
+		return x->size < y->size ? -1 : 1;
+	if (x->seq != y->seq)
+		return x->seq < y->seq ? -1 : 1;
+	return x->from != y->from ? x->from - y->from : x->to - y->to;
+}
+
+static int by_message(const void *a, const void *b)
+{
+	const struct stage *x = a, *y = b;
+	int order = same_message(x, y);
+
+	return order ? order : (x->late > y->late) - (x->late < y->late);
+}
+
+static struct stage stage_of(const struct pulse *p, const struct pulse_op *o)
 {
 	const struct pulse_message *m = o->message;
 
-	for (size_t i = 0; i < s->n; i++) {
-		const struct pulse_op *t = s->item[i];
+	return (struct stage){.size = p->comm[o->comm].size,
+			      .from = m->from,
+			      .to = m->to,
+			      .seq = o->seq,
+			      .late = gap(o, o->part + m->from)};
+}
 
-		if (t->seq == o->seq && t->messages == 1 && t->message->from == m->from &&
-		    t->message->to == m->to)
-			return t;
+static struct stages stages_of(const struct pulse *p)
+{
+	struct stages l = {.stage = check_alloc(calloc(p->ops + 1, sizeof(*l.stage))),
+			   .late = check_alloc(calloc(p->ops + 1, sizeof(*l.late)))};
+
+	for (size_t i = 0; i < p->ops; i++) {
+		if (p->op[i].messages != 1 || !is_complete(p, p->op + i))
+			continue;
+		l.stage[l.n] = stage_of(p, p->op + i);
+		l.n += l.stage[l.n].late >= 0;
 	}
-	return NULL;
+	qsort(l.stage, l.n, sizeof(*l.stage), by_message);
+	for (size_t i = 0; i < l.n; i++)
+		l.late[i] = l.stage[i].late;
+	return l;
+}
+
+/* The first stage of that message, or, after: the first behind its last. */
+static size_t stage_at(const struct stages *l, const struct stage *s, bool after)
+{
+	size_t low = 0, high = l->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (same_message(l->stage + middle, s) < after)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* How late a stage sends, beside the same stage of other pipelines. 0: there is none. */
-static double excess_of_stage(const struct pulse *p, const struct series_list *l,
+static double excess_of_stage(const struct pulse *p, const struct stages *l,
 			      const struct pulse_op *o)
 {
-	double *v = check_alloc(calloc(l->n + 1, sizeof(*v))), mine, others;
-	size_t n = 0;
+	struct stage s = stage_of(p, o);
+	size_t first = stage_at(l, &s, false);
+	struct known others = {.v = l->late + first, .n = stage_at(l, &s, true) - first};
+	double theirs = s.late < 0 ? -1 : usual(&others, s.late);
 
-	mine = gap(o, o->part + o->message->from);
-	for (size_t i = 0; i < l->n; i++) {
-		const struct series *s = l->series + i;
-		const struct pulse_op *t = s->comm == o->comm || p->comm[s->comm].size !=
-									 p->comm[o->comm].size
-						   ? NULL
-						   : twin_in(s, o);
-
-		if (t && gap(t, t->part + t->message->from) >= 0)
-			v[n++] = gap(t, t->part + t->message->from);
-	}
-	others = n ? median(v, n) : -1;
-	free(v);
-	if (mine < 0 || others < 0 || mine - others < (double)p->options.delta_ns / NOISE)
+	if (theirs < 0 || s.late - theirs < (double)p->options.delta_ns / NOISE)
 		return 0;
-	return others > 0 ? mine / others : 1e3;
+	return theirs > 0 ? s.late / theirs : 1e3;
 }
 
-static bool stage_is_late(const struct pulse *p, const struct series_list *l,
-			  const struct series *s, int member, struct finding *f)
+static bool stage_is_late(const struct pulse *p, const struct stages *l, const struct series *s,
+			  int member, struct finding *f)
 {
 	double *times = check_alloc(calloc(s->n + 1, sizeof(*times)));
 	size_t *at = check_alloc(calloc(s->n + 1, sizeof(*at))), n = 0;
@@ -462,13 +582,15 @@ static bool stage_is_late(const struct pulse *p, const struct series_list *l,
 
 static void consider_pipelines(const struct pulse *p, const struct series_list *l, struct result *r)
 {
+	struct stages stages = stages_of(p);
+
 	for (size_t i = 0; i < l->n; i++) {
 		const struct series *s = l->series + i;
 
 		for (int m = 0; s->item[0]->messages == 1 && m < p->comm[s->comm].size; m++) {
 			struct finding f;
 
-			if (!stage_is_late(p, l, s, m, &f) ||
+			if (!stage_is_late(p, &stages, s, m, &f) ||
 			    (r->n && s->item[f.at]->start_ns >= r->first_ns))
 				continue;
 			free(r->list);
@@ -477,6 +599,8 @@ static void consider_pipelines(const struct pulse *p, const struct series_list *
 			*r = (struct result){&late_start, f, r->list, 1, s->item[f.at]->start_ns};
 		}
 	}
+	free(stages.stage);
+	free(stages.late);
 }
 
 static void says(const struct pulse *p, const struct result *r, const struct finding *f,
