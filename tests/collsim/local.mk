@@ -16,7 +16,7 @@ tests_collsim_collsim_SOURCES = tests/collsim/main.c cmd/shift-diag/records_add.
 tests_collsim_collsim_LDADD = $(collsim_libs)
 
 COLLSIM_TESTS = tests/collsim/test_collsim_net tests/collsim/test_collsim_jobs tests/collsim/test_collsim_pulse \
-	tests/collsim/test_collsim_path
+	tests/collsim/test_collsim_path tests/collsim/test_collsim_scale
 check_PROGRAMS += $(COLLSIM_TESTS)
 TESTS += $(COLLSIM_TESTS)
 tests_collsim_test_collsim_net_SOURCES = tests/collsim/test_collsim_net.c
@@ -32,3 +32,7 @@ tests_collsim_test_collsim_path_SOURCES = tests/collsim/test_collsim_path.c $(DI
 	cmd/shift-diag/path_verdict.h cmd/shift-diag/path_verdict.c
 tests_collsim_test_collsim_path_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
 tests_collsim_test_collsim_path_LDADD = $(collsim_libs) $(CMOCKA_LIBS)
+tests_collsim_test_collsim_scale_SOURCES = tests/collsim/test_collsim_scale.c cmd/shift-diag/path.h cmd/shift-diag/path_graph.c \
+	$(DIAG_PULSE_SOURCES) $(DIAG_RECORDS_SOURCES)
+tests_collsim_test_collsim_scale_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
+tests_collsim_test_collsim_scale_LDADD = common/libcli.la $(CJSON_LIBS) -lm $(CMOCKA_LIBS)
