@@ -196,6 +196,10 @@ b: shift-diag collect --job j -' ]
 		slow --job j --timeline x.records
 	END
 	[ ! -e calls ]
+	run shift-diag hang --hosts a,a
+	expect_line 'the same host twice$'
+	run shift-diag hang --hosts a --hosts b
+	expect_line '--hosts b: given twice$'
 }
 
 # --- ranks of MPI over shared memory, no RDMA -----------------------------------------------------------

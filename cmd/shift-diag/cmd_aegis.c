@@ -78,10 +78,10 @@ static int64_t parse_time(const char *option, const char *value)
 
 static void take_hosts(struct inputs *in, const char *value)
 {
-	const char *why;
+	const char *why = "given twice";
 
 	if (in->live.hosts || !live_parse_hosts(&in->live, value, &why))
-		die(EXIT_BAD_USAGE, "--hosts %s: %s", value, in->live.hosts ? "given twice" : why);
+		die(EXIT_BAD_USAGE, "--hosts %s: %s", value, why);
 }
 
 static void take_option(void *arg, int letter, const char *value)
