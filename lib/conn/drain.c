@@ -24,7 +24,7 @@ static bool is_recv(const struct vqp *v, const struct vcq *cq, uint8_t rail,
 		return wc->wr_id & TWIN_RECV;
 	if (v->send_cq != v->recv_cq)
 		return cq == v->recv_cq;
-	return wc->wr_id == v->hot.recv_mark;
+	return wc->wr_id == v->hot.recv_marked.wr_id;
 }
 
 /* A receive of an SRQ bears no epoch. A QP is RESET only when all its completions were fed. */

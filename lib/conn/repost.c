@@ -234,7 +234,7 @@ static int repost_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shi
 
 	wr.sg_list = (struct ibv_sge *)sge;
 	if (!rail) {
-		wr.wr_id = v->hot.recv_mark ? v->hot.recv_mark : wr_id;
+		wr.wr_id = v->hot.recv_marked.wr_id ? v->hot.recv_marked.wr_id : wr_id;
 		return -v->post_recv(v->qp, &wr, &bad);
 	}
 	if (n)

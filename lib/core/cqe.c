@@ -64,7 +64,7 @@ void shift_conn_unpost_recv(struct shift_conn *c, uint32_t n)
 {
 	uint64_t open = c->rq.posted - c->rq.done;
 
-	shift_count_set(&c->rq.posted, c->rq.posted - (n < open ? n : open));
+	shift_recvlog_unpost(&c->rq, n < open ? n : open);
 }
 
 /* --- from the NIC ---------------------------------------------------------------------------- */

@@ -2,13 +2,13 @@
 /*
  * Logging sends in as few instructions as possible: none longer than 4 MiB, and no atomic before
  * the first one was logged by shift_conn_post_send. A WR is written straight into the log's next
- * entry. Successive WRs with one SGE, the same opcode and the same flags are a run. What a run adds
- * to the log's counters is kept in shift_run, and the log is told at the end of its ring, or when
- * it is folded. After that the log is as if each WR had come through shift_conn_post_send.
+ * entry. What the log has to know beside its entries is kept in shift_run, and the log is told at
+ * the end of its ring, or when the run is folded. After that the log is as if each WR had come
+ * through shift_conn_post_send.
  *
- * A WR alone of another kind begins another run, or stands between two if it has inline payload,
- * several SGEs or none (shift_fast_post_other). Lists come in a way of their own, which belongs to
- * no run (shift_fast_post_list). What is not taken here is logged by shift_conn_post_send.
+ * A WR alone, with one SGE that is not inline, takes the shortest way (shift_fast_post), any other
+ * one shift_fast_post_other; a list has a loop of its own (shift_fast_post_list). What is not taken
+ * here is logged by shift_conn_post_send.
  *
  * The poster owns the run. Before another thread looks at the log, the poster is quiesced and the
  * run is folded.
@@ -56,70 +56,86 @@ struct shift_kind {
 	struct {
 		uint8_t opcode, flags, num_sge, state;
 		uint32_t trim;
-	} as_logged;	 /* as it lies in an entry (SHIFT_KIND_AT) */
+	} as_logged;	 /* as it lies in an entry (SHIFT_KIND_AT), of a WR with one SGE */
 	uint64_t counts; /* one if signaled, and 1 << 32 if two-sided */
-};
-
-struct shift_run {
-	struct shift_wr_entry *next, *stop; /* equal: not this way */
-	uint64_t one_opcode; /* num_sge and opcode of all its WRs, as they lie in a WR, */
-	uint32_t flags;	     /* their flags, */
-	uint32_t mtu, mtu_shift;
-	struct shift_kind kind; /* and what that means */
-	uint64_t cum;		/* packets since the epoch's commit, the run included */
-	/* For the log's counters. */
-	struct shift_wr_entry *first; /* of the run */
-	uint64_t counts;	      /* of the runs before it, the sum of their kinds' */
-	uint64_t cum_signal;	      /* packets up to the newest signaled WR before it */
-	struct shift_wr_entry *uncounted;
 };
 
 #define SHIFT_KIND_AT offsetof(struct shift_wr_entry, opcode)
 
-/* Packets of a WR that has more than one, as shift_psn_packets(). */
-static inline uint32_t shift_fast_packets(const struct shift_run *r, uint32_t length)
+#define SHIFT_FAST_FLAGS (SHIFT_F_FENCE | SHIFT_F_SIGNALED | SHIFT_F_SOLICITED | SHIFT_F_INLINE)
+
+/* By opcode and flags. */
+extern const struct shift_kind shift_kinds[SHIFT_OP_FETCH_ADD + 1][SHIFT_FAST_FLAGS + 1];
+
+struct shift_run {
+	struct shift_wr_entry *next, *stop; /* equal: not this way */
+	uint64_t opcode_flags;	/* of the newest WR that took the shortest way, as they lie in a WR, */
+	struct shift_kind kind; /* and what that means: successive WRs are often alike */
+	uint32_t mtu, mtu_shift;
+	/* What the log has not been told of: */
+	uint64_t counts;       /* the sum of the kinds' */
+	uint64_t more_packets; /* of WRs that have more than one, all but the first */
+	struct shift_wr_entry *untold;
+	/* So many entries, the newest of the log, have no `cum` yet. */
+	uint64_t unnumbered;
+};
+
+/* More than one packet. false: too long. */
+static inline bool shift_fast_count_packets(struct shift_run *r, uint64_t length)
 {
-	return (length + r->mtu - 1) >> r->mtu_shift;
+	if (length > SHIFT_FAST_BYTES_MAX)
+		return false;
+	r->more_packets += (length - 1) >> r->mtu_shift;
+	return true;
 }
 
-/* Two pieces of a WR are copied as they are (doc/architecture.md, "Store forwarding"). false: it is
- * too long. */
-static inline bool shift_fast_put(struct shift_run *r, const struct shift_raw_wr *wr)
+/* Is it of the run's kind, or else of one that the run may have next? */
+static inline bool shift_fast_is_kind(struct shift_run *r, const struct shift_raw_wr *wr)
 {
-	struct shift_wr_entry *e = r->next;
+	uint32_t opcode, flags;
+	uint64_t opcode_flags;
+
+	memcpy(&opcode_flags, &wr->opcode, sizeof(opcode_flags));
+	if (__builtin_expect(opcode_flags == r->opcode_flags, 1))
+		return true;
+	opcode = wr->opcode;
+	flags = wr->flags;
+	if (opcode > SHIFT_OP_READ || flags >= SHIFT_F_INLINE)
+		return false;
+	r->opcode_flags = opcode_flags;
+	r->kind = shift_kinds[opcode][flags];
+	return true;
+}
+
+/* One of the run's kind, into that entry. Two pieces of a WR are copied as they are
+ * (doc/architecture.md, "Store forwarding"). false: it is too long. */
+static inline bool shift_fast_put(struct shift_run *r, struct shift_wr_entry *e,
+				  const struct shift_raw_wr *wr)
+{
 	const struct shift_sge *sge = wr->sge;
 	uint32_t length = sge->length;
-	uint64_t packets = 1;
 
-	if (__builtin_expect(length > r->mtu, 0)) {
-		if (length > SHIFT_FAST_BYTES_MAX)
-			return false;
-		packets = shift_fast_packets(r, length);
-	}
+	if (__builtin_expect(length > r->mtu, 0) && !shift_fast_count_packets(r, length))
+		return false;
 	e->wr_id = wr->wr_id;
 	memcpy(&e->addr, sge, sizeof(*sge));
 	memcpy(&e->imm, &wr->imm, 16);
 	memcpy((char *)e + SHIFT_KIND_AT, &r->kind.as_logged, sizeof(r->kind.as_logged));
-	e->cum = r->cum += packets;
-	r->next = e + 1;
+	r->counts += r->kind.counts;
 	return true;
-}
-
-/* One piece of a WR is compared as it is. */
-static inline bool shift_fast_is_like(const struct shift_run *r, const struct shift_raw_wr *wr)
-{
-	uint64_t one_opcode;
-
-	memcpy(&one_opcode, &wr->num_sge, sizeof(one_opcode));
-	return one_opcode == r->one_opcode && wr->flags == r->flags;
 }
 
 /* true: logged. The list is the caller's matter. While shift_conn_fast is true. */
 static inline bool shift_fast_post(struct shift_run *r, const struct shift_raw_wr *wr)
 {
-	if (__builtin_expect(r->next == r->stop || !shift_fast_is_like(r, wr), 0))
+	struct shift_wr_entry *e = r->next;
+
+	if (__builtin_expect(e == r->stop || wr->num_sge != 1, 0))
 		return false;
-	return shift_fast_put(r, wr);
+	if (!shift_fast_is_kind(r, wr) || !shift_fast_put(r, e, wr))
+		return false;
+	r->next = e + 1;
+	return true;
 }
 
 /* Logs the list from wr on, of any kinds, at most n of it. Returns the first WR that it has not
@@ -128,7 +144,7 @@ static inline bool shift_fast_post(struct shift_run *r, const struct shift_raw_w
 const struct shift_raw_wr *shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
 						const struct shift_raw_wr *wr, uint32_t n);
 
-/* One WR that the run did not take: the same. true: logged. The next run is of its kind. */
+/* One WR that shift_fast_post did not take: the same. true: logged. */
 bool shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
 			   const struct shift_raw_wr *wr);
 
@@ -144,21 +160,22 @@ uint64_t *shift_fast_done(struct shift_conn *c);
  * another one polls. With an SRQ nothing is logged, and it is not for them: only `done` counts. */
 struct shift_recvlog *shift_fast_recvs(struct shift_conn *c);
 
-/* true: logged. false: it has more than one SGE, or the log is full: shift_conn_post_recv. */
-static inline bool shift_fast_post_recv(struct shift_recvlog *l, const struct shift_raw_recv *wr)
+/* true: logged. false: it has more than one SGE, or the log may be full: shift_conn_post_recv. */
+static inline bool shift_fast_post_recv(struct shift_recvlog *l, uint64_t wr_id,
+					const struct shift_sge *sge, uint32_t num_sge)
 {
-	uint64_t done = __atomic_load_n(&l->done, __ATOMIC_ACQUIRE); /* its entry was read */
-	uint64_t posted = l->posted;
-	struct shift_recv_entry *e = shift_recvlog_at(l, posted);
-	uint32_t num_sge = wr->num_sge;
+	struct shift_recv_entry *e = l->next;
 
-	if (__builtin_expect(num_sge > 1 || (uint32_t)(posted - done) >= l->cap, 0))
+	if (__builtin_expect(e == l->stop, 0))
 		return false;
-	e->wr_id = wr->wr_id;
+	if (__builtin_expect(num_sge == 1, 1))
+		e->sge = *sge;
+	else if (num_sge)
+		return false;
+	e->wr_id = wr_id;
 	e->num_sge = num_sge;
-	if (num_sge)
-		e->sge = *wr->sge;
-	shift_count_publish(&l->posted, posted + 1);
+	l->next = e + 1;
+	shift_count_next(&l->posted);
 	return true;
 }
 
@@ -167,10 +184,10 @@ static inline bool shift_fast_recv_done(struct shift_recvlog *l, uint64_t *wr_id
 {
 	uint64_t done = l->done;
 
-	if (__builtin_expect(done == __atomic_load_n(&l->posted, __ATOMIC_ACQUIRE), 0))
+	if (!shift_count_is_beyond(&l->posted, done))
 		return false;
 	*wr_id = shift_recvlog_at(l, done)->wr_id;
-	shift_count_publish(&l->done, done + 1);
+	shift_count_next(&l->done);
 	return true;
 }
 

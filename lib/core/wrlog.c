@@ -365,6 +365,28 @@ void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n)
 		l->cum_signal = cum_of_last_signal(l);
 }
 
+uint64_t shift_sendlog_unsignaled(const struct shift_sendlog *l)
+{
+	const struct shift_wr_entry *e;
+	uint64_t packets = 0;
+
+	for (uint64_t i = l->head; !is_signaled(l, e = shift_sendlog_at(l, i - 1)); i--)
+		packets += shift_wr_packets(e, l->mtu);
+	return packets;
+}
+
+void shift_sendlog_number(struct shift_sendlog *l, uint64_t n)
+{
+	uint64_t low = oldest_shown(l), cum = l->cum;
+
+	for (uint64_t i = l->head; n && i > low; i--, n--) {
+		struct shift_wr_entry *e = shift_sendlog_at(l, i - 1);
+
+		e->cum = cum;
+		cum -= shift_wr_packets(e, l->mtu);
+	}
+}
+
 uint64_t shift_sendlog_done_by_signal(const struct shift_sendlog *l)
 {
 	/* The poster may ask while another thread counts. */
@@ -567,10 +589,12 @@ void shift_recvlog_init(struct shift_recvlog *l, void *mem, uint32_t cap, uint32
 int shift_recvlog_post(struct shift_recvlog *l, const struct shift_recv_wr *wr)
 {
 	struct shift_recv_entry *e = shift_recvlog_at(l, l->posted);
+	uint64_t room, lap;
 
 	if (wr->num_sge > (l->sge_max ? l->sge_max : 1))
 		return -EINVAL;
-	if (l->posted - __atomic_load_n(&l->done, __ATOMIC_ACQUIRE) >= l->cap)
+	room = l->cap - (l->posted - __atomic_load_n(&l->done, __ATOMIC_ACQUIRE)); /* was read */
+	if (!room)
 		return -ENOMEM;
 	e->wr_id = wr->wr_id;
 	e->num_sge = wr->num_sge;
@@ -580,5 +604,14 @@ int shift_recvlog_post(struct shift_recvlog *l, const struct shift_recv_wr *wr)
 		memcpy(l->side + (size_t)(l->posted & l->mask) * l->sge_max, wr->sge,
 		       wr->num_sge * sizeof(*wr->sge));
 	shift_count_publish(&l->posted, l->posted + 1);
+	lap = (uint64_t)(l->ring + l->mask + 1 - e);
+	l->next = e + 1;
+	l->stop = e + (room < lap ? room : lap);
 	return 0;
+}
+
+void shift_recvlog_unpost(struct shift_recvlog *l, uint64_t n)
+{
+	shift_count_set(&l->posted, l->posted - n);
+	l->next = l->stop = NULL;
 }

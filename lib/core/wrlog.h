@@ -91,6 +91,35 @@ static inline void shift_count_publish(uint64_t *counter, uint64_t value)
 	__atomic_store_n(counter, value, __ATOMIC_RELEASE);
 }
 
+/* The same two of the data path: has it gone on, so that its entries may be read; and one more.
+ * Where the processor keeps loads and stores in order only the compiler has to be told, and each is
+ * one instruction. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+static inline bool shift_count_is_beyond(const uint64_t *counter, uint64_t value)
+{
+	if (__builtin_expect(*counter == value, 0))
+		return false;
+	__atomic_signal_fence(__ATOMIC_ACQUIRE);
+	return true;
+}
+
+static inline void shift_count_next(uint64_t *counter)
+{
+	__atomic_signal_fence(__ATOMIC_RELEASE);
+	++*counter;
+}
+#else
+static inline bool shift_count_is_beyond(const uint64_t *counter, uint64_t value)
+{
+	return __atomic_load_n(counter, __ATOMIC_ACQUIRE) != value;
+}
+
+static inline void shift_count_next(uint64_t *counter)
+{
+	shift_count_publish(counter, *counter + 1);
+}
+#endif
+
 /* Bytes for the ring and its side storage, a multiple of 64. Capacities as accepted. */
 size_t shift_sendlog_size(uint32_t cap, uint32_t sge_max, uint32_t inline_max);
 
@@ -190,6 +219,13 @@ bool shift_sendlog_signaled(const struct shift_sendlog *l, const struct shift_wr
 /* Does the program get a completion for it? */
 bool shift_sendlog_visible(const struct shift_sendlog *l, const struct shift_wr_entry *e);
 
+/* Packets of the WRs behind the newest one that is signaled, in a log that shows such a one. */
+uint64_t shift_sendlog_unsignaled(const struct shift_sendlog *l);
+
+/* Sets `cum` of the newest n entries, as far as the log shows them: that of the newest is the log's.
+ */
+void shift_sendlog_number(struct shift_sendlog *l, uint64_t n);
+
 /* Index after the newest WR whose completion was seen: nothing older is outstanding. */
 uint64_t shift_sendlog_done_by_signal(const struct shift_sendlog *l);
 
@@ -232,6 +268,8 @@ struct shift_recvlog {
 	struct shift_recv_entry *ring;
 	struct shift_sge *side;
 	uint64_t posted;
+	/* Where the next one goes, and where shift_recvlog_post has to look for room again; or equal. */
+	struct shift_recv_entry *next, *stop;
 	uint64_t done; /* consumed by a message, since connect */
 	uint32_t mask;
 	uint32_t cap;
@@ -240,6 +278,9 @@ struct shift_recvlog {
 
 size_t shift_recvlog_size(uint32_t cap, uint32_t sge_max);
 void shift_recvlog_init(struct shift_recvlog *l, void *mem, uint32_t cap, uint32_t sge_max);
+
+/* Forget the newest n, which are outstanding. */
+void shift_recvlog_unpost(struct shift_recvlog *l, uint64_t n);
 
 /* 0, -ENOMEM, -EINVAL. */
 int shift_recvlog_post(struct shift_recvlog *l, const struct shift_recv_wr *wr);

@@ -37,7 +37,7 @@ static void forget_completions(struct vqp *v)
 	vcq_forget(v->send_cq, v);
 	if (v->recv_cq != v->send_cq)
 		vcq_forget(v->recv_cq, v);
-	v->hot.recv_mark = 0;
+	v->hot.recv_marked.wr_id = 0;
 }
 
 /* Between vqp_enter() and vqp_leave(). Adds one more reason than vqp_leave() removes, so that the
@@ -52,7 +52,7 @@ static void step_aside(struct vqp *v)
 	gate_forget(&v->hot.recv_gate, v->qp);
 	/* Receives that were posted with our mark get the program's wr_id back from the log. Behind
 	 * the last of them the log is empty, and all completions pass. */
-	if (!v->hot.recv_mark || !receives_outstanding(v))
+	if (!v->hot.recv_marked.wr_id || !receives_outstanding(v))
 		forget_completions(v);
 }
 

@@ -120,7 +120,8 @@ static inline struct vqp *known_qp(struct vcq *cq, const struct ibv_wc *wc)
 static inline bool count_own(const struct vqp *v, struct ibv_wc *wc)
 {
 	if (wc->opcode & IBV_WC_RECV)
-		return !v->hot.srq && shift_fast_recv_done(v->hot.recvs, &wc->wr_id);
+		return v->hot.recvs_read &&
+		       shift_fast_recv_done(v->hot.recvs_read, &wc->wr_id);
 	PLAIN_INCREMENT(v->hot.sends_done);
 	return true;
 }
@@ -128,7 +129,7 @@ static inline bool count_own(const struct vqp *v, struct ibv_wc *wc)
 /* The same, but one of an SRQ is counted, too, in the usual case. */
 static inline bool count_for(const struct vqp *v, struct ibv_wc *wc)
 {
-	if (wc->opcode & IBV_WC_RECV && v->hot.srq)
+	if (wc->opcode & IBV_WC_RECV && !v->hot.recvs_read)
 		return srq_qp_count_usual(v, &wc->wr_id);
 	return count_own(v, wc);
 }
@@ -147,6 +148,16 @@ static inline bool count_known_own(struct vcq *cq, struct ibv_wc *wc)
 	return v && count_own(v, wc);
 }
 
+/* Those of [wc, end) before the first that is not usual, or end. Most are: so this is by itself, and
+ * needs few registers. */
+static __attribute__((noinline)) struct ibv_wc *count_usual(struct vcq *cq, struct ibv_wc *wc,
+							    const struct ibv_wc *end)
+{
+	while (wc != end && count_known(cq, wc))
+		wc++;
+	return wc;
+}
+
 /* Counts any other completion. */
 static void count_one(struct vqp *v, struct ibv_wc *wc)
 {
@@ -161,11 +172,11 @@ static void count_one(struct vqp *v, struct ibv_wc *wc)
 	wc->wr_id = out.wr_id;
 }
 
-/* Counts completions until one has an error. Returns how many. *passed: there is an error among
- * these, of a QP that is left alone. */
-static int count_completions(struct vcq *cq, int n, struct ibv_wc *wc, bool *passed)
+/* Counts completions from wc[i] on until one has an error. Returns how many with those before.
+ * *passed: there is an error among these, of a QP that is left alone. */
+static int count_completions(struct vcq *cq, int i, int n, struct ibv_wc *wc, bool *passed)
 {
-	for (int i = 0; i < n; i++) {
+	for (; i < n; i++) {
 		struct vqp *v;
 
 		if (count_known(cq, &wc[i]))
@@ -227,12 +238,12 @@ static int poll_rest(struct vcq *cq, int counted, int n, struct ibv_wc *wc)
 	return got > 0 ? counted + got : counted;
 }
 
-/* Inside the gate, which it leaves. */
-static __attribute__((noinline)) int polled(struct vcq *cq, enum gate_how how, int got,
-					    struct ibv_wc *wc)
+/* The first `usual` are counted. Inside the gate, which it leaves. */
+static __attribute__((noinline)) int polled_unusual(struct vcq *cq, enum gate_how how, int usual,
+						    int got, struct ibv_wc *wc)
 {
 	bool passed = false;
-	int counted = count_completions(cq, got, wc, &passed);
+	int counted = count_completions(cq, usual, got, wc, &passed);
 
 	if (counted < got)
 		stash_completions(cq, got - counted, wc + counted);
@@ -240,6 +251,18 @@ static __attribute__((noinline)) int polled(struct vcq *cq, enum gate_how how, i
 	if (__builtin_expect(passed, 0))
 		passed_errors_note(cq->dev, wc, counted);
 	return counted ? poll_rest(cq, counted, got, wc) : slow_poll(cq, got, wc);
+}
+
+/* Inside the gate, which it leaves. */
+static int polled(struct vcq *cq, enum gate_how how, int got, struct ibv_wc *wc)
+{
+	int usual = (int)(count_usual(cq, wc, wc + got) - wc);
+
+	if (__builtin_expect(usual != got, 0))
+		return polled_unusual(cq, how, usual, got, wc);
+	gate_leave(&cq->gate, how);
+	atomic_store_explicit(&cq->woken, false, memory_order_relaxed);
+	return got;
 }
 
 /* Inside the gate. Nothing is there: the completion that an event has told of was polled before. */

@@ -73,9 +73,15 @@ static __attribute__((noinline)) int slow_post_recv(struct vqp *v, struct ibv_re
 	return -err;
 }
 
+static inline bool log_recv(struct vqp *v, uint64_t wr_id, const struct ibv_sge *sge, int num_sge)
+{
+	return shift_fast_post_recv(v->hot.recvs, wr_id, (const struct shift_sge *)sge,
+				    (uint32_t)num_sge);
+}
+
 static inline bool log_recv_fast(struct vqp *v, const struct ibv_recv_wr *wr)
 {
-	return shift_fast_post_recv(v->hot.recvs, (const struct shift_raw_recv *)wr);
+	return log_recv(v, wr->wr_id, wr->sg_list, wr->num_sge);
 }
 
 /* One with several SGEs, or one too many. 0 or what the program's call returns. */
@@ -92,7 +98,7 @@ static __attribute__((noinline)) int log_other_recv(struct vqp *v, const struct 
 static inline void copy_recv(const struct vqp *v, struct ibv_recv_wr *to,
 			     const struct ibv_recv_wr *wr, struct ibv_recv_wr *next)
 {
-	to->wr_id = v->hot.recv_mark ? v->hot.recv_mark : wr->wr_id;
+	to->wr_id = v->hot.recv_marked.wr_id ? v->hot.recv_marked.wr_id : wr->wr_id;
 	to->next = next;
 	to->sg_list = wr->sg_list;
 	to->num_sge = wr->num_sge;
@@ -135,24 +141,16 @@ static __attribute__((noinline)) int recv_one_failed(struct vqp *v, int err)
 	return recv_failed(v, GATE_OWNED, err, v->hot.recv_now, 0, gate_mark(&v->hot.recv_gate));
 }
 
-/* Posts a receive that was logged, inside the gate as its owner with `bad` as the mark, and leaves
- * the gate. As with post_one(), little has to be saved over the call. */
+/* Posts a receive that was logged, or its marked copy, inside the gate as its owner with `bad` as
+ * the mark, and leaves the gate. As with post_logged(), little has to be saved over the call. */
 static inline __attribute__((always_inline)) int recv_one(struct vqp *v, struct ibv_qp *qp,
 							  struct ibv_recv_wr *wr)
 {
-	struct ibv_recv_wr *to = wr;
-	int err;
+	int err = v->post_recv(qp, wr, &v->hot.recv_refused);
 
-	v->hot.recv_now = wr;
-	v->hot.recv_marked.sg_list = wr->sg_list;
-	v->hot.recv_marked.num_sge = wr->num_sge;
-	v->hot.recv_marked.wr_id = v->hot.recv_mark;
-	if (v->hot.recv_mark)
-		to = &v->hot.recv_marked;
-	err = v->post_recv(qp, to, &v->hot.recv_refused);
 	if (__builtin_expect(err, 0))
 		return recv_one_failed(v, err);
-	__asm__("" : "+r"(err)); /* as in post_one() */
+	__asm__("" : "+r"(err)); /* as in post_logged() */
 	gate_leave(&v->hot.recv_gate, GATE_OWNED);
 	return err;
 }
@@ -256,12 +254,22 @@ static __attribute__((noinline)) int recv_shared(struct vqp *v, struct ibv_recv_
 int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct vqp *v = gate_find(&gate_mine.recv, qp);
+	struct ibv_sge *sge;
+	int num_sge;
 
 	if (!v || !wr)
 		return recv_unknown(qp, wr, bad);
 	if (!gate_enter_owned(&v->hot.recv_gate, bad))
 		return recv_shared(v, wr, bad);
-	if (__builtin_expect(wr->next || !log_recv_fast(v, wr), 0))
+	sge = wr->sg_list;
+	num_sge = wr->num_sge;
+	if (__builtin_expect(wr->next || !log_recv(v, wr->wr_id, sge, num_sge), 0))
 		return recv_entered(v, GATE_OWNED, wr, bad);
+	v->hot.recv_now = wr;
+	if (v->hot.recv_marked.wr_id) {
+		v->hot.recv_marked.sg_list = sge;
+		v->hot.recv_marked.num_sge = num_sge;
+		wr = &v->hot.recv_marked;
+	}
 	return recv_one(v, qp, wr);
 }

@@ -344,13 +344,13 @@ static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
 	struct ibv_send_wr **bad = gate_mark(&v->hot.send_gate), *refused = v->hot.fast_bad;
 
 	v->hot.fast_bad = NULL;
-	return post_failed(v, GATE_OWNED, err, refused, refused != NULL, NULL, bad);
+	return post_failed(v, GATE_OWNED, err, refused, count_sends(refused, NULL), NULL, bad);
 }
 
-/* Posts a WR that was logged, inside the gate as its owner with `bad` as the mark, and leaves the
+/* Posts what was logged, all of the program's list as it is, inside the gate as its owner with `bad` as the mark, and leaves the
  * gate. All that an error needs is the mark and what is in v, so nothing else has to be saved over
  * the call. */
-static inline __attribute__((always_inline)) int post_one(struct vqp *v, struct ibv_qp *qp,
+static inline __attribute__((always_inline)) int post_logged(struct vqp *v, struct ibv_qp *qp,
 							  struct ibv_send_wr *wr)
 {
 	int err = v->post_send(qp, wr, &v->hot.fast_bad);
@@ -392,6 +392,15 @@ static inline int post_whole(struct vqp *v, enum gate_how how, struct ibv_send_w
 	return 0;
 }
 
+/* The list was logged up to `rest`, and may be logged further. Inside the gate, which it leaves. */
+static __attribute__((noinline)) int post_rest(struct vqp *v, enum gate_how how,
+					       struct ibv_send_wr *wr, struct ibv_send_wr *rest,
+					       struct ibv_send_wr **bad)
+{
+	rest = log_rest(v, wr, rest, v->init.cap.max_send_wr);
+	return rest ? post_part(v, how, wr, rest, bad) : post_whole(v, how, wr, bad);
+}
+
 /* Inside the gate, which it leaves. */
 static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how how,
 						  struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -402,16 +411,26 @@ static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how h
 		gate_leave(&v->hot.send_gate, how);
 		return 0;
 	}
-	rest = log_sends(v, wr);
-	return rest ? post_part(v, how, wr, rest, bad) : post_whole(v, how, wr, bad);
+	rest = log_list(v, wr, v->init.cap.max_send_wr);
+	return rest ? post_rest(v, how, wr, rest, bad) : post_whole(v, how, wr, bad);
 }
 
-/* One that the run has not taken; as the owner, inside the gate, which it leaves. */
-static __attribute__((noinline)) int post_other_one(struct vqp *v, struct ibv_qp *qp,
-						    struct ibv_send_wr *wr,
-						    struct ibv_send_wr **bad)
+/* One that does not go the shortest way; as the owner, inside the gate, which it leaves. */
+static __attribute__((noinline)) int post_other_one(struct vqp *v, struct ibv_send_wr *wr)
 {
-	return log_other(v, wr) ? post_one(v, qp, wr) : post_entered(v, GATE_OWNED, wr, bad);
+	if (__builtin_expect(!log_other(v, wr), 0))
+		return post_entered(v, GATE_OWNED, wr, gate_mark(&v->hot.send_gate));
+	return post_logged(v, v->qp, wr);
+}
+
+/* A list, likewise. */
+static __attribute__((noinline)) int post_list(struct vqp *v, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *rest = log_list(v, wr, v->init.cap.max_send_wr);
+
+	if (__builtin_expect(rest != NULL, 0))
+		return post_rest(v, GATE_OWNED, wr, rest, gate_mark(&v->hot.send_gate));
+	return post_logged(v, v->qp, wr);
 }
 
 /* To a QP that this thread does not remember. */
@@ -453,10 +472,10 @@ int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 	if (!gate_enter_owned(&v->hot.send_gate, bad))
 		return post_shared(v, wr, bad);
 	if (wr->next)
-		return post_entered(v, GATE_OWNED, wr, bad);
+		return post_list(v, wr);
 	if (!shift_fast_post(&v->hot.run, raw_wr(wr)))
-		return post_other_one(v, qp, wr, bad);
-	return post_one(v, qp, wr);
+		return post_other_one(v, wr);
+	return post_logged(v, qp, wr);
 }
 
 /* --- batches ---------------------------------------------------------------------------------- */

@@ -191,9 +191,10 @@ static void qp_protect(struct vqp *v)
 	}
 	v->hot.sends_done = shift_fast_done(v->conn);
 	v->hot.recvs = shift_fast_recvs(v->conn);
+	v->hot.recvs_read = v->hot.srq ? NULL : v->hot.recvs;
 	v->marker = random_number();
 	if (v->send_cq == v->recv_cq)
-		v->hot.recv_mark = random_number();
+		v->hot.recv_marked.wr_id = random_number();
 	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++) {
 		v->rails.jobs[i].v = v;
 		v->rails.jobs[i].rail = i;

@@ -370,10 +370,8 @@ bool __wrap_shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
 	if (to_be_folded)
 		return false;
 	trace_add("turn\n");
-	memcpy(&r->one_opcode, &wr->num_sge, sizeof(r->one_opcode));
-	r->flags = wr->flags;
 	r->mtu = 1024;
-	r->first = r->next = entries;
+	r->next = entries;
 	r->stop = entries + core.run_takes;
 	return shift_fast_post(r, wr);
 }

@@ -186,7 +186,7 @@ static void in_runs(void **state)
 		       (shift_fast_post(&run, &raw) || shift_fast_post_other(c, &run, &raw)))
 			logged++;
 		shift_fast_fold(c, &run);
-		assert_int_equal(logged, wr.opcode <= SHIFT_OP_READ ? CAP : 0);
+		assert_int_equal(logged, wr.opcode <= SHIFT_OP_FETCH_ADD ? CAP : 0);
 		assert_true(shift_conn_head(c) == (uint64_t)logged + 1);
 		for (int k = 0; k <= logged; k++)
 			check_repost((uint64_t)k, &wr);

@@ -497,7 +497,7 @@ static void errors_are_told_apart(void **state)
 
 		begin(state);
 		v->hot.rail0_epoch = 4;
-		v->hot.recv_mark = cases[i].one_cq ? 0x55 : 0;
+		v->hot.recv_marked.wr_id = cases[i].one_cq ? 0x55 : 0;
 		if (cases[i].one_cq)
 			v->recv_cq = v->send_cq;
 		if (cases[i].twin) {
@@ -514,7 +514,7 @@ static void errors_are_told_apart(void **state)
 			 cases[i].twin, cases[i].twin ? 6 : 4, cases[i].status);
 		assert_string_equal(trace_text(), line);
 		v->recv_cq = &world.recv_cq;
-		v->hot.recv_mark = 0;
+		v->hot.recv_marked.wr_id = 0;
 		end(state);
 	}
 }

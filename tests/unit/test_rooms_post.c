@@ -701,12 +701,12 @@ static void receives_are_posted_again_in_order(void **state)
 	vqp_leave(v);
 	assert_traced("receive 0x10 id 0x3 [0x300 30 0xc] [0x400 40 0xd]\n"
 		      "receive 0x10 id 0x4 [0x300 30 0xc] [0x400 40 0xd]\n");
-	v->hot.recv_mark = 0x55;
+	v->hot.recv_marked.wr_id = 0x55;
 	vqp_enter(v);
 	repost_recvs(v, &(struct shift_action){.rail = 0, .first = 3, .count = 1});
 	vqp_leave(v);
 	assert_traced("receive 0x10 id 0x55 [0x300 30 0xc] [0x400 40 0xd]\n");
-	v->hot.recv_mark = 0;
+	v->hot.recv_marked.wr_id = 0;
 }
 
 /* Its memory is not registered there yet. Those behind it wait, too, also new ones: they complete

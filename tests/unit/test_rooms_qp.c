@@ -252,7 +252,7 @@ static void the_cqs_have_room_for_all_that_can_flush(void **state)
 			assert_int_equal(world.real_recv_cq.cqe, one_cq ? 1 : room);
 			assert_int_equal(world.send_cq.wanted, room);
 			assert_int_equal(world.recv_cq.wanted, one_cq ? 0 : room);
-			assert_int_equal(!v->hot.recv_mark, !one_cq);
+			assert_int_equal(!v->hot.recv_marked.wr_id, !one_cq);
 			assert_int_not_equal(v->marker, 0);
 			hook_destroy_qp(v->qp);
 			assert_int_equal(world.send_cq.wanted, 0);

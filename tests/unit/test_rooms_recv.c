@@ -79,7 +79,7 @@ static int receive_alone(unsigned int i)
 /* Of one SGE or none, as most are. The first one makes the thread remember the QP. */
 static void receives_alone(void)
 {
-	bool mark = v->hot.recv_mark;
+	bool mark = v->hot.recv_marked.wr_id;
 
 	trace_clear();
 	core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4};
@@ -119,7 +119,7 @@ static void receives_in_a_list(void)
 		assert_int_equal(ring[i].wr_id, 0x30 + i);
 	assert_int_equal(core.recvs.posted, 4);
 	assert_int_equal(world.recv_posts, 1);
-	assert_traced(v->hot.recv_mark ? "receive 0x10 id 0x55 [0x100 10 0xa]\n"
+	assert_traced(v->hot.recv_marked.wr_id ? "receive 0x10 id 0x55 [0x100 10 0xa]\n"
 					 "receive 0x10 id 0x55 [0x100 10 0xa]\n"
 					 "receive 0x10 id 0x55 [0x100 10 0xa]\n"
 					 "receive 0x10 id 0x55 [0x100 10 0xa]\n"
@@ -140,12 +140,12 @@ static void receives_of_one_sge_or_none(void **state)
 		void (*fn)(void) = what & 1 ? receives_alone : receives_in_a_list;
 
 		begin_fast(state);
-		v->hot.recv_mark = what & 2 ? 0x55 : 0;
+		v->hot.recv_marked.wr_id = what & 2 ? 0x55 : 0;
 		if (what & 4)
 			rooms_beside(receive_first, fn);
 		else
 			fn();
-		v->hot.recv_mark = 0;
+		v->hot.recv_marked.wr_id = 0;
 		end(state);
 	}
 }
@@ -173,11 +173,11 @@ static void receives_are_logged_then_posted_at_once(void **state)
 	assert_int_equal(receive(2), 0);
 	assert_traced(LOG_RECEIVE("0x30") LOG_RECEIVE("0x31") RECEIVE("0x30") RECEIVE("0x31"));
 	assert_int_equal(world.recv_posts, 1);
-	v->hot.recv_mark = 0x55;
+	v->hot.recv_marked.wr_id = 0x55;
 	fill_lists();
 	assert_int_equal(receive(1), 0);
 	assert_traced(LOG_RECEIVE("0x30") RECEIVE("0x55"));
-	v->hot.recv_mark = 0;
+	v->hot.recv_marked.wr_id = 0;
 }
 
 static void a_receive_that_rail_0_refuses_is_not_logged(void **state)
@@ -313,7 +313,7 @@ static void a_long_list_of_receives(void **state)
 	for (uint64_t mark = 0; mark <= 0x55; mark += 0x55) {
 		const char *at = trace_text();
 
-		v->hot.recv_mark = mark;
+		v->hot.recv_marked.wr_id = mark;
 		assert_int_equal(receive_many(), 0);
 		assert_int_equal(world.recv_posts, 3);
 		for (unsigned int i = 0; i < MANY; i++) {
@@ -328,7 +328,7 @@ static void a_long_list_of_receives(void **state)
 		}
 		trace_clear();
 	}
-	v->hot.recv_mark = 0;
+	v->hot.recv_marked.wr_id = 0;
 }
 
 /* How many the log has when the i-th is refused. */
@@ -345,7 +345,7 @@ static void the_program_is_told_which_was_refused(void **state)
 		char line[64];
 
 		begin_fast(state);
-		v->hot.recv_mark = 0x55;
+		v->hot.recv_marked.wr_id = 0x55;
 		world.post_result = EINVAL;
 		world.post_fails_at = (int)i + 1;
 		assert_int_equal(receive_many(), EINVAL);
@@ -354,7 +354,7 @@ static void the_program_is_told_which_was_refused(void **state)
 		assert_int_equal(lines_with("\nreceive 0x10 id 0x55 "), i + 1);
 		snprintf(line, sizeof(line), "\nunlog receive %u\n", logged_with(i) - i);
 		assert_non_null(strstr(trace_text(), line));
-		v->hot.recv_mark = 0;
+		v->hot.recv_marked.wr_id = 0;
 		end(state);
 	}
 }
