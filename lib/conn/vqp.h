@@ -99,13 +99,13 @@ struct rail_jobs {
 /* What the data path uses. The program's threads read and write it inside the gates. Other threads
  * do under vqp.lock while the gates are shut. */
 struct vqp_hot {
-	_Atomic uint32_t slow; /* the gates are shut: posts and completions take vqp.lock */
-	uint32_t rail0_epoch;  /* vqp_rails.armed_epoch[0] */
-	uint64_t *sends_done;  /* shift_fast_done(); inside the gate of the send CQ */
+	_Atomic uint32_t slow;	     /* the gates are shut: posts and completions take vqp.lock */
+	uint32_t rail0_epoch;	     /* vqp_rails.armed_epoch[0] */
+	uint64_t *sends_done;	     /* shift_fast_done(); inside the gate of the send CQ */
 	struct shift_recvlog *recvs; /* shift_fast_recvs(); inside recv_gate, and the gate of the
 				      * receive CQ */
 	struct shift_recvlog *recvs_read; /* the same for completions; NULL: there is an srq */
-	struct vsrq *srq;	     /* constant. NULL: none, or one that passes through */
+	struct vsrq *srq;		  /* constant. NULL: none, or one that passes through */
 	struct gate send_gate __attribute__((aligned(64)));
 	struct shift_run run;	      /* inside send_gate; empty while the QP is slow */
 	struct ibv_send_wr *fast_bad; /* inside send_gate; the mark is the program's `bad` */
@@ -113,8 +113,9 @@ struct vqp_hot {
 	uint32_t refused_sends;
 	bool refused;
 	struct gate recv_gate __attribute__((aligned(64)));
-	/* Our wr_id of receives on rail 0, if one CQ serves both queues; 0: they keep the program's.
-	 * The rest of it is inside recv_gate: what goes to the NIC in place of one that comes alone. */
+	/* Our wr_id of receives on rail 0, if one CQ serves both queues; 0: they keep the
+	 * program's. The rest of it is inside recv_gate: what goes to the NIC in place of one that
+	 * comes alone. */
 	struct ibv_recv_wr recv_marked;
 	/* Inside recv_gate: the program's receive that is being posted. */
 	struct ibv_recv_wr *recv_now, *recv_refused;

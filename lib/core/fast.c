@@ -160,8 +160,8 @@ static inline uint64_t store_inline(const struct shift_sendlog *l, struct shift_
 	return length;
 }
 
-/* A WR of any kind, into that entry. Its bytes, as far as its packets depend on them; UINT64_MAX: it
- * is not logged here. */
+/* A WR of any kind, into that entry. Its bytes, as far as its packets depend on them; UINT64_MAX:
+ * it is not logged here. */
 static __attribute__((noinline)) uint64_t store_any(const struct shift_conn *c,
 						    struct shift_wr_entry *e,
 						    const struct shift_raw_wr *wr)
@@ -215,8 +215,9 @@ static inline struct shift_wr_entry *list_stop(const struct shift_run *r, uint32
 }
 
 /* The same, if the run is at its end: another one begins. r->next: the list can not go on. */
-static __attribute__((noinline)) struct shift_wr_entry *
-next_list_stop(struct shift_conn *c, struct shift_run *r, uint32_t n)
+static __attribute__((noinline)) struct shift_wr_entry *next_list_stop(struct shift_conn *c,
+								       struct shift_run *r,
+								       uint32_t n)
 {
 	if (!n || r->next != r->stop || !begin_runs(&c->sq, r))
 		return r->next;

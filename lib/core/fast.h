@@ -69,7 +69,8 @@ extern const struct shift_kind shift_kinds[SHIFT_OP_FETCH_ADD + 1][SHIFT_FAST_FL
 
 struct shift_run {
 	struct shift_wr_entry *next, *stop; /* equal: not this way */
-	uint64_t opcode_flags;	/* of the newest WR that took the shortest way, as they lie in a WR, */
+	uint64_t opcode_flags;	/* of the newest WR that took the shortest way, as they lie in a WR,
+				 */
 	struct shift_kind kind; /* and what that means: successive WRs are often alike */
 	uint32_t mtu, mtu_shift;
 	/* What the log has not been told of: */

@@ -365,13 +365,19 @@ void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n)
 		l->cum_signal = cum_of_last_signal(l);
 }
 
+/* The same of a WR that is newly logged; most have one. */
+static inline uint64_t packets_of_new(const struct shift_sendlog *l, const struct shift_wr_entry *e)
+{
+	return e->opcode <= SHIFT_OP_READ && e->length <= l->mtu ? 1 : shift_wr_packets(e, l->mtu);
+}
+
 uint64_t shift_sendlog_unsignaled(const struct shift_sendlog *l)
 {
 	const struct shift_wr_entry *e;
 	uint64_t packets = 0;
 
 	for (uint64_t i = l->head; !is_signaled(l, e = shift_sendlog_at(l, i - 1)); i--)
-		packets += shift_wr_packets(e, l->mtu);
+		packets += packets_of_new(l, e);
 	return packets;
 }
 
@@ -383,7 +389,7 @@ void shift_sendlog_number(struct shift_sendlog *l, uint64_t n)
 		struct shift_wr_entry *e = shift_sendlog_at(l, i - 1);
 
 		e->cum = cum;
-		cum -= shift_wr_packets(e, l->mtu);
+		cum -= packets_of_new(l, e);
 	}
 }
 

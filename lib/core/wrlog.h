@@ -222,7 +222,8 @@ bool shift_sendlog_visible(const struct shift_sendlog *l, const struct shift_wr_
 /* Packets of the WRs behind the newest one that is signaled, in a log that shows such a one. */
 uint64_t shift_sendlog_unsignaled(const struct shift_sendlog *l);
 
-/* Sets `cum` of the newest n entries, as far as the log shows them: that of the newest is the log's.
+/* Sets `cum` of the newest n entries, as far as the log shows them: that of the newest is the
+ * log's.
  */
 void shift_sendlog_number(struct shift_sendlog *l, uint64_t n);
 
@@ -268,7 +269,8 @@ struct shift_recvlog {
 	struct shift_recv_entry *ring;
 	struct shift_sge *side;
 	uint64_t posted;
-	/* Where the next one goes, and where shift_recvlog_post has to look for room again; or equal. */
+	/* Where the next one goes, and where shift_recvlog_post has to look for room again; or
+	 * equal. */
 	struct shift_recv_entry *next, *stop;
 	uint64_t done; /* consumed by a message, since connect */
 	uint32_t mask;

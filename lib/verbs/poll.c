@@ -120,8 +120,7 @@ static inline struct vqp *known_qp(struct vcq *cq, const struct ibv_wc *wc)
 static inline bool count_own(const struct vqp *v, struct ibv_wc *wc)
 {
 	if (wc->opcode & IBV_WC_RECV)
-		return v->hot.recvs_read &&
-		       shift_fast_recv_done(v->hot.recvs_read, &wc->wr_id);
+		return v->hot.recvs_read && shift_fast_recv_done(v->hot.recvs_read, &wc->wr_id);
 	PLAIN_INCREMENT(v->hot.sends_done);
 	return true;
 }
@@ -148,8 +147,8 @@ static inline bool count_known_own(struct vcq *cq, struct ibv_wc *wc)
 	return v && count_own(v, wc);
 }
 
-/* Those of [wc, end) before the first that is not usual, or end. Most are: so this is by itself, and
- * needs few registers. */
+/* Those of [wc, end) before the first that is not usual, or end. Most are: so this is by itself,
+ * and needs few registers. */
 static __attribute__((noinline)) struct ibv_wc *count_usual(struct vcq *cq, struct ibv_wc *wc,
 							    const struct ibv_wc *end)
 {
@@ -238,12 +237,13 @@ static int poll_rest(struct vcq *cq, int counted, int n, struct ibv_wc *wc)
 	return got > 0 ? counted + got : counted;
 }
 
-/* The first `usual` are counted. Inside the gate, which it leaves. */
-static __attribute__((noinline)) int polled_unusual(struct vcq *cq, enum gate_how how, int usual,
-						    int got, struct ibv_wc *wc)
+/* Those before `rest` are counted. Inside the gate, which it leaves. */
+static __attribute__((noinline)) int polled_unusual(struct vcq *cq, enum gate_how how,
+						    const struct ibv_wc *rest, int got,
+						    struct ibv_wc *wc)
 {
 	bool passed = false;
-	int counted = count_completions(cq, usual, got, wc, &passed);
+	int counted = count_completions(cq, (int)(rest - wc), got, wc, &passed);
 
 	if (counted < got)
 		stash_completions(cq, got - counted, wc + counted);
@@ -254,12 +254,12 @@ static __attribute__((noinline)) int polled_unusual(struct vcq *cq, enum gate_ho
 }
 
 /* Inside the gate, which it leaves. */
-static int polled(struct vcq *cq, enum gate_how how, int got, struct ibv_wc *wc)
+static inline int polled(struct vcq *cq, enum gate_how how, int got, struct ibv_wc *wc)
 {
-	int usual = (int)(count_usual(cq, wc, wc + got) - wc);
+	const struct ibv_wc *end = wc + got, *rest = count_usual(cq, wc, end);
 
-	if (__builtin_expect(usual != got, 0))
-		return polled_unusual(cq, how, usual, got, wc);
+	if (__builtin_expect(rest != end, 0))
+		return polled_unusual(cq, how, rest, got, wc);
 	gate_leave(&cq->gate, how);
 	atomic_store_explicit(&cq->woken, false, memory_order_relaxed);
 	return got;

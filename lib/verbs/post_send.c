@@ -347,11 +347,11 @@ static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
 	return post_failed(v, GATE_OWNED, err, refused, count_sends(refused, NULL), NULL, bad);
 }
 
-/* Posts what was logged, all of the program's list as it is, inside the gate as its owner with `bad` as the mark, and leaves the
- * gate. All that an error needs is the mark and what is in v, so nothing else has to be saved over
- * the call. */
+/* Posts what was logged, all of the program's list as it is, inside the gate as its owner with
+ * `bad` as the mark, and leaves the gate. All that an error needs is the mark and what is in v, so
+ * nothing else has to be saved over the call. */
 static inline __attribute__((always_inline)) int post_logged(struct vqp *v, struct ibv_qp *qp,
-							  struct ibv_send_wr *wr)
+							     struct ibv_send_wr *wr)
 {
 	int err = v->post_send(qp, wr, &v->hot.fast_bad);
 
