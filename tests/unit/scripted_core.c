@@ -359,13 +359,27 @@ int __wrap_shift_conn_dump(const struct shift_conn *c, char *buf, size_t len)
 
 static bool to_be_folded; /* the run took nothing: that is told by the WR's own line */
 
-/* The run goes on with WRs of this kind, in another turn. */
+static bool goes_into_run(struct shift_run *r, const struct shift_raw_wr *wr)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < wr->num_sge; i++)
+		bytes += wr->sge[i].length;
+	if (bytes > SHIFT_FAST_BYTES_MAX)
+		return false;
+	r->next++;
+	return true;
+}
+
+/* Any kind of WR; behind the run's end in another turn. */
 bool __wrap_shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
 				  const struct shift_raw_wr *wr)
 {
-	static struct shift_wr_entry entries[2];
+	static struct shift_wr_entry entries[3];
 
 	(void)c;
+	if (r->next != r->stop)
+		return goes_into_run(r, wr);
 	to_be_folded = !core.run_takes;
 	if (to_be_folded)
 		return false;
@@ -373,7 +387,7 @@ bool __wrap_shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
 	r->mtu = 1024;
 	r->next = entries;
 	r->stop = entries + core.run_takes;
-	return shift_fast_post(r, wr);
+	return goes_into_run(r, wr);
 }
 
 /* One after the other, as those that come alone. */

@@ -801,13 +801,14 @@ static void post_where_another_thread_has_posted(void)
 	assert_int_equal(post(3, 1), 0);
 	assert_traced("turn\npost 0x10 id 0x13 op 3 flags 0x6 imm 0x93 to 0x7003 0x700 "
 		      "[0x100 10 0xa] [0x200 20 0xb]\n");
+	core.run_takes = 3;
 	assert_int_equal(post(4, 2), 0);
 	assert_traced("turn\n" POST("4") POST("5"));
 	assert_ptr_equal(bad, &bad);
 	world.post_result = EINVAL;
 	assert_int_equal(post(6, 1), EINVAL);
 	assert_ptr_equal(bad, wr + 6);
-	assert_traced("turn\n" POST("6") "fold\nunlog 1\n");
+	assert_traced(POST("6") "fold\nunlog 1\n");
 	world.post_result = 0;
 	core.run_takes = 0;
 	assert_int_equal(post(7, 1), 0); /* the run has a place left */
@@ -884,7 +885,7 @@ static void a_long_list_in_which_some_are_too_long(void **state)
 	}
 }
 
-/* It is logged once, and the run goes on with its kind. */
+/* It is logged once, into the same run. */
 static void one_of_another_kind_alone(void **state)
 {
 	(void)state;
@@ -894,9 +895,9 @@ static void one_of_another_kind_alone(void **state)
 	for (unsigned int i = 1; i < 3; i++)
 		assert_int_equal(post(i, 1), 0);
 	assert_traced("turn\n" POST(
-		"0") "turn\n"
-		     "post 0x10 id 0x11 op 3 flags 0x6 imm 0x91 to 0x7001 0x700 [0x100 10 0xa] "
+		"0") "post 0x10 id 0x11 op 3 flags 0x6 imm 0x91 to 0x7001 0x700 [0x100 10 0xa] "
 		     "[0x200 20 0xb]\n"
+		     "turn\n"
 		     "post 0x10 id 0x12 op 3 flags 0x6 imm 0x92 to 0x7002 0x700 [0x100 10 0xa] "
 		     "[0x200 20 0xb]\n");
 }

@@ -82,7 +82,8 @@ static void receives_alone(void)
 	bool mark = v->hot.recv_marked.wr_id;
 
 	trace_clear();
-	core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4};
+	core.recvs = (struct shift_recvlog){
+		.ring = ring, .next = ring, .stop = ring + 4, .mask = 3, .cap = 4};
 	recv_wr[0].num_sge = recv_wr[2].num_sge = recv_wr[3].num_sge = 1;
 	recv_wr[1].num_sge = 0;
 	recv_wr[2].sg_list++;
@@ -109,7 +110,8 @@ static void receives_alone(void)
 static void receives_in_a_list(void)
 {
 	trace_clear();
-	core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4};
+	core.recvs = (struct shift_recvlog){
+		.ring = ring, .next = ring, .stop = ring + 4, .mask = 3, .cap = 4};
 	for (unsigned int i = 0; i < 4; i++)
 		recv_wr[i].num_sge = 1;
 	assert_int_equal(receive_alone(0), 0);
