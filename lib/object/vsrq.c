@@ -950,7 +950,7 @@ int hot_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_re
 	err = s->post(srq, (struct ibv_recv_wr *)&e->wr, &s->refused);
 	if (__builtin_expect(err, 0))
 		return newest_refused(s, err);
-	__asm__("" : "+r"(err)); /* as in post_logged() */
+	__asm__("" : "+r"(err)); /* as in post_owned() */
 	short_lock_give(&s->lock);
 	return err;
 }

@@ -142,7 +142,7 @@ static __attribute__((noinline)) int recv_one_failed(struct vqp *v, int err)
 }
 
 /* Posts a receive that was logged, or its marked copy, inside the gate as its owner with `bad` as
- * the mark, and leaves the gate. As with post_logged(), little has to be saved over the call. */
+ * the mark, and leaves the gate. As with post_owned(), little has to be saved over the call. */
 static inline __attribute__((always_inline)) int recv_one(struct vqp *v, struct ibv_qp *qp,
 							  struct ibv_recv_wr *wr)
 {
@@ -150,7 +150,7 @@ static inline __attribute__((always_inline)) int recv_one(struct vqp *v, struct 
 
 	if (__builtin_expect(err, 0))
 		return recv_one_failed(v, err);
-	__asm__("" : "+r"(err)); /* as in post_logged() */
+	__asm__("" : "+r"(err)); /* as in post_owned() */
 	gate_leave(&v->hot.recv_gate, GATE_OWNED);
 	return err;
 }

@@ -350,8 +350,8 @@ static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
 /* Posts what was logged, all of the program's list as it is, inside the gate as its owner with
  * `bad` as the mark, and leaves the gate. All that an error needs is the mark and what is in v, so
  * nothing else has to be saved over the call. */
-static inline __attribute__((always_inline)) int post_logged(struct vqp *v, struct ibv_qp *qp,
-							     struct ibv_send_wr *wr)
+static inline __attribute__((always_inline)) int post_owned(struct vqp *v, struct ibv_qp *qp,
+							    struct ibv_send_wr *wr)
 {
 	int err = v->post_send(qp, wr, &v->hot.fast_bad);
 
@@ -420,17 +420,17 @@ static __attribute__((noinline)) int post_other_one(struct vqp *v, struct ibv_se
 {
 	if (__builtin_expect(!log_other(v, wr), 0))
 		return post_entered(v, GATE_OWNED, wr, gate_mark(&v->hot.send_gate));
-	return post_logged(v, v->qp, wr);
+	return post_owned(v, v->qp, wr);
 }
 
 /* A list, likewise. */
-static __attribute__((noinline)) int post_list(struct vqp *v, struct ibv_send_wr *wr)
+static __attribute__((noinline)) int post_send_list(struct vqp *v, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *rest = log_list(v, wr, v->init.cap.max_send_wr);
 
 	if (__builtin_expect(rest != NULL, 0))
 		return post_rest(v, GATE_OWNED, wr, rest, gate_mark(&v->hot.send_gate));
-	return post_logged(v, v->qp, wr);
+	return post_owned(v, v->qp, wr);
 }
 
 /* To a QP that this thread does not remember. */
@@ -472,10 +472,10 @@ int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 	if (!gate_enter_owned(&v->hot.send_gate, bad))
 		return post_shared(v, wr, bad);
 	if (wr->next)
-		return post_list(v, wr);
+		return post_send_list(v, wr);
 	if (!shift_fast_post(&v->hot.run, raw_wr(wr)))
 		return post_other_one(v, wr);
-	return post_logged(v, qp, wr);
+	return post_owned(v, qp, wr);
 }
 
 /* --- batches ---------------------------------------------------------------------------------- */
