@@ -138,6 +138,14 @@ missing=
 	expect_match 'does not have this communicator'
 }
 
+@test "ncclras: a rank with an error is not called fine" {
+	ranks=$'0 500\n1 500\n2 500\n3 500' ras 10 >job/first.json
+	ranks=$'0 900\n1 900 6\n2 900\n3 900' ras 30 >job/second.json
+	run -3 shift-diag fail job
+	expect_match 'rank 1 on 10.0.0.1, process 1001, has an error .async_error 6'
+	run -3 shift-diag hang job
+}
+
 @test "ncclras of NCCL 2.28, which leaves out a comma" {
 	comma='' ranks=$'0 500\n1 500\n2 500' missing='3 true true' ras 10 >job/one.json
 	run ! jq -e . job/one.json
@@ -230,7 +238,7 @@ shift-diag: job/odd.json: not used: neither of ncclras -f json nor of rdma -j st
 @test "odd values do no harm" {
 	local value
 	ranks=$'0 500\n1 500\n2 500\n3 500' ras 10 >whole
-	for value in null -1 1e99 '"x"' '[]' '{}' 4294967296; do
+	for value in null -1 1e99 '"x"' '[]' '[1]' '{}' 4294967296; do
 		for key in size rank pid host AllReduce async_error ranks missing_ranks collective_counts status hash timestamp; do
 			jq --argjson v "$value" --arg k "$key" 'walk(if type == "object" and has($k) then .[$k] = $v else . end)' whole >job/odd.json
 			run shift-diag hang job

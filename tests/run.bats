@@ -1160,12 +1160,12 @@ etcd_is() {
 	for word in '' on epochs, epochs,0us epochs,32 epochs,2ms epochs,1000001us epochs,-1us; do
 		run shift-run --trace "$word" -- touch started
 		expect_status 125
-		expect_line "^shift-run: --trace $word: not understood \\(off, epochs, or epochs,32us with 1 to 1000000 us\\)$"
+		expect_line "^shift-run: --trace $word: not understood \\(off, epochs, or epochs,32us with 1 to 10000 us\\)$"
 		[ ! -e started ]
 	done
 	SHIFT_TRACE=yes run shift-run -- touch started
 	expect_status 125
-	expect_line '^shift-run: SHIFT_TRACE=yes: not understood \(expected: off, epochs, or epochs,32us with 1 to 1000000 us\)$'
+	expect_line '^shift-run: SHIFT_TRACE=yes: not understood \(expected: off, epochs, or epochs,32us with 1 to 10000 us\)$'
 	[ ! -e started ]
 }
 

@@ -31,6 +31,7 @@ struct process {
 struct processes {
 	struct process *first; /* in the order of their paths, crash records last */
 	struct stats_cut cut;
+	size_t refused; /* files that could not be used */
 };
 
 /* Says what could not be read, and, the first time, of whom not everything was. headers_only: as

@@ -100,6 +100,7 @@ struct processes processes_read(const struct live_select *which, bool headers_on
 
 	stats_each(which->job, which->pid, process_gather, &g, &found.cut);
 	found.first = g.first;
+	found.refused = g.refused;
 	if (g.refused > REFUSALS_SAID)
 		say("%zu more files are passed over", g.refused - REFUSALS_SAID);
 	if (!was_said && (found.cut.users || found.cut.err)) {

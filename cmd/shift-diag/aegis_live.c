@@ -14,7 +14,7 @@ static const char header[] = "{\"record\":\"header\"", end_mark[] = "{\"record\"
 enum { HOSTS_MAX = 4096 };
 
 /* Of two hosts, or of one whose clock was set. */
-static const uint64_t clock_slack_ns = 1000000000;
+static const uint64_t same_clock_slack_ns = 1000000000, other_clock_slack_ns = 300000000000;
 
 bool live_parse_hosts(struct live_request *q, const char *list, const char **why)
 {
@@ -204,34 +204,44 @@ static bool is_running(const struct rec_file *f)
 	return !f->died && !f->ended_ns;
 }
 
-/* When the first of those that run began; 0: none does. */
-static uint64_t life_began(const struct records *r)
+/* When the first of those that run began, of one host or (NULL) of all; 0: none does. */
+static uint64_t life_began(const struct records *r, const char *host)
 {
 	uint64_t ns = 0;
 
 	for (size_t i = 0; i < r->files; i++)
-		if (is_running(r->file + i) && (!ns || r->file[i].began_ns < ns))
+		if (is_running(r->file + i) && (!host || !strcmp(r->file[i].host, host)) &&
+		    (!ns || r->file[i].began_ns < ns))
 			ns = r->file[i].began_ns;
 	return ns;
 }
 
-static bool is_past(const struct rec_file *f, uint64_t began_ns)
+/* By the clock of its own host, if one of the job runs there; clocks of others may be wrong. */
+static bool is_past(const struct rec_file *f, const struct records *r)
 {
-	uint64_t last = f->ended_ns ? f->ended_ns : f->read_ns;
+	uint64_t last = f->ended_ns ? f->ended_ns : f->read_ns, here = life_began(r, f->host);
 
-	return !is_running(f) && last + clock_slack_ns < began_ns;
+	last = last > f->began_ns ? last : f->began_ns; /* it may have told nothing */
+	if (is_running(f))
+		return false;
+	return here ? last + same_clock_slack_ns < here
+		    : last + other_clock_slack_ns < life_began(r, NULL);
 }
 
 static void drop_past(struct live_job *j)
 {
-	uint64_t began = life_began(&j->records);
+	struct rec_file *f = j->records.file;
+	bool *past = check_alloc(calloc(j->records.files + 1, sizeof(*past)));
 	size_t kept = 0;
 
-	j->is_running = began;
+	j->is_running = life_began(&j->records, NULL);
 	for (size_t i = 0; i < j->records.files; i++)
-		if (!is_past(j->records.file + i, began))
-			j->records.file[kept++] = j->records.file[i];
+		past[i] = is_past(f + i, &j->records);
+	for (size_t i = 0; i < j->records.files; i++)
+		if (!past[i])
+			f[kept++] = f[i];
 	j->records.files = kept;
+	free(past);
 }
 
 static struct live_job *job_of(struct live_job **jobs, size_t *n, const char *name)

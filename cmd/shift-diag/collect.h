@@ -16,6 +16,7 @@ enum { COLLECTED_COLLS_MAX = 4 };
 /* What is known of one process. At least one of the three is there. */
 struct collected {
 	struct collected *next;
+	uid_t owner;		  /* of its files */
 	struct stats_copy *stats; /* NULL: it has opened no RDMA device */
 	struct coll_copy *coll[COLLECTED_COLLS_MAX];
 	unsigned int colls;
@@ -24,6 +25,7 @@ struct collected {
 
 /* Whose they are. Texts live as long as what they were taken from. */
 struct collected_process {
+	uid_t owner;
 	uint32_t pid;
 	uint64_t start_ticks, pid_namespace;
 	const char *boot_id, *job, *host;

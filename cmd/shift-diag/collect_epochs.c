@@ -54,6 +54,14 @@ static size_t find_first(const struct epoch_run *runs, size_t n, size_t *epochs)
 	return n;
 }
 
+size_t epochs_told_bytes(const struct epoch_run *runs, size_t n)
+{
+	size_t epochs;
+
+	find_first(runs, n, &epochs);
+	return epochs * sizeof(struct told_epoch);
+}
+
 size_t epochs_tell(const struct epoch_run *runs, size_t n, struct told_epoch **told, uint64_t *lost)
 {
 	size_t epochs, first = find_first(runs, n, &epochs), count = 0;

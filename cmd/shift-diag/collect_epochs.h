@@ -29,6 +29,9 @@ struct told_epoch {
 size_t epochs_tell(const struct epoch_run *runs, size_t n, struct told_epoch **told,
 		   uint64_t *lost);
 
+/* What room they take then. */
+size_t epochs_told_bytes(const struct epoch_run *runs, size_t n);
+
 /* How many of them, from the first, make one record. n is not 0. */
 size_t epochs_of_record(const struct told_epoch *t, size_t n);
 

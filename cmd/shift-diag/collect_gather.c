@@ -5,21 +5,24 @@
 #include <string.h>
 
 #include "cmd/shift-diag/collect.h"
+#include "cmd/shift-diag/collect_epochs.h"
 #include "common/cli.h"
 
 enum { REFUSALS_SAID = 32 }; /* another user could fill root's terminal with them */
 
+/* What a user's file claims of a process is nothing of another user's. */
 static bool is_same(const struct collected_process *a, const struct collected_process *b)
 {
-	return a->pid == b->pid && a->start_ticks == b->start_ticks &&
+	return a->owner == b->owner && a->pid == b->pid && a->start_ticks == b->start_ticks &&
 	       a->pid_namespace == b->pid_namespace && !strcmp(a->boot_id, b->boot_id) &&
 	       !strcmp(a->job, b->job);
 }
 
-static struct collected *collection_add(struct collection *all)
+static struct collected *collection_add(struct collection *all, uid_t owner)
 {
 	struct collected *c = check_alloc(calloc(1, sizeof(*c)));
 
+	c->owner = owner;
 	*all->end = c;
 	all->end = &c->next;
 	return c;
@@ -28,7 +31,7 @@ static struct collected *collection_add(struct collection *all)
 static void add_processes(struct collection *all, const struct processes *found)
 {
 	for (struct process *p = found->first; p; p = p->next)
-		collection_add(all)->stats = &p->copy;
+		collection_add(all, p->copy.owner)->stats = &p->copy;
 }
 
 /* The same file again: it became a crash record meanwhile. */
@@ -51,12 +54,12 @@ static struct collected *find_process(struct collection *all, const struct colle
 		if (is_same(&p, &wanted))
 			return c;
 	}
-	return collection_add(all);
+	return collection_add(all, like->owner);
 }
 
-static void add_coll(struct collection *all, struct coll_copy *copy)
+static void add_coll(struct collection *all, uid_t owner, struct coll_copy *copy)
 {
-	const struct collected like = {.coll = {copy}, .colls = 1};
+	const struct collected like = {.owner = owner, .coll = {copy}, .colls = 1};
 	struct collected *c = find_process(all, &like);
 
 	if (c->colls == COLLECTED_COLLS_MAX || has_source(c, copy->h.source)) {
@@ -67,9 +70,9 @@ static void add_coll(struct collection *all, struct coll_copy *copy)
 	c->coll[c->colls++] = copy;
 }
 
-static void add_epochs(struct collection *all, struct epoch_copy *copy)
+static void add_epochs(struct collection *all, uid_t owner, struct epoch_copy *copy)
 {
-	const struct collected like = {.epochs = copy};
+	const struct collected like = {.owner = owner, .epochs = copy};
 	struct collected *c = find_process(all, &like);
 
 	if (!c->epochs) {
@@ -106,7 +109,7 @@ static bool gather_coll(void *arg, const struct stats_place *place)
 
 	if (!err) {
 		*place->kept_bytes += coll_copy_bytes(copy);
-		add_coll(all, copy);
+		add_coll(all, place->owner, copy);
 		return true;
 	}
 	free(copy);
@@ -121,8 +124,9 @@ static bool gather_epochs(void *arg, const struct stats_place *place)
 	int err = epoch_read_of(place->owner, place->path, copy);
 
 	if (!err) {
-		*place->kept_bytes += epoch_copy_bytes(copy);
-		add_epochs(all, copy);
+		*place->kept_bytes += epoch_copy_bytes(copy) +
+				      epochs_told_bytes(copy->runs, copy->count);
+		add_epochs(all, place->owner, copy);
 		return true;
 	}
 	free(copy);
@@ -141,8 +145,9 @@ void collection_read(struct collection *all, const struct live_select *which)
 
 bool collection_is_whole(const struct collection *all)
 {
-	return !all->refused && !all->cut.users && !all->cut.err && !all->epochs_cut.users &&
-	       !all->epochs_cut.err && !all->found.cut.users && !all->found.cut.err;
+	return !all->refused && !all->found.refused && !all->cut.users && !all->cut.err &&
+	       !all->epochs_cut.users && !all->epochs_cut.err && !all->found.cut.users &&
+	       !all->found.cut.err;
 }
 
 void collection_free(struct collection *all)

@@ -113,19 +113,16 @@ static uint64_t last_word(const struct collected *c)
 	return ns;
 }
 
-static uint64_t lost_of(const struct writer *w, const struct collected *c)
+static uint64_t lost_of(const struct collected *c)
 {
-	uint64_t n = w->told_lost;
-
-	if (c->epochs)
-		n += c->epochs->lost + c->epochs->h.unknown;
+	uint64_t n = c->epochs ? c->epochs->h.unknown : 0;
 
 	if (c->stats)
-		n = (c->stats->events_written - c->stats->event_count) +
-		    (c->stats->switches_written - c->stats->switch_count) +
-		    (c->stats->errors.written - c->stats->errors.count) +
-		    (c->stats->asyncs.written - c->stats->asyncs.count) +
-		    (c->stats->lives.written - c->stats->lives.count);
+		n += (c->stats->events_written - c->stats->event_count) +
+		     (c->stats->switches_written - c->stats->switch_count) +
+		     (c->stats->errors.written - c->stats->errors.count) +
+		     (c->stats->asyncs.written - c->stats->asyncs.count) +
+		     (c->stats->lives.written - c->stats->lives.count);
 	for (unsigned int i = 0; i < c->colls; i++)
 		n += c->coll[i]->op_lost + c->coll[i]->h.untold;
 	return n;
@@ -167,10 +164,11 @@ static void add_began(cJSON *o, const struct origin *origin)
 
 struct collected_process collected_process(const struct collected *c)
 {
-#define PROCESS(h)                                                                          \
-	(struct collected_process)                                                          \
-	{                                                                                   \
-		(h).pid, (h).start_ticks, (h).pid_namespace, (h).boot_id, (h).job, (h).host \
+#define PROCESS(h)                                                                           \
+	(struct collected_process)                                                           \
+	{                                                                                    \
+		c->owner, (h).pid, (h).start_ticks, (h).pid_namespace, (h).boot_id, (h).job, \
+			(h).host                                                             \
 	}
 	return c->stats	  ? PROCESS(c->stats->h)
 	       : c->colls ? PROCESS(c->coll[0]->h)
@@ -221,9 +219,11 @@ static void put_header(const struct writer *w, const struct collected *c, uint64
 		add_time(w, o, "ended_ns", closed_at(c));
 	if (life_of(c) == STATS_DEAD)
 		cJSON_AddTrueToObject(o, "died");
-	if (c->epochs)
+	if (c->epochs) {
 		add_count(o, "epoch_ns", c->epochs->h.epoch_ns);
-	add_count(o, "dropped", lost_of(w, c));
+		add_count(o, "epochs_dropped", c->epochs->lost + w->told_lost);
+	}
+	add_count(o, "dropped", lost_of(c));
 	if (is_unobserved(c->stats))
 		cJSON_AddTrueToObject(o, "unobserved");
 	add_strangers(o, c);

@@ -51,10 +51,12 @@ static int64_t sum_of_counts(const cJSON *rank)
 	const cJSON *counts = cJSON_GetObjectItemCaseSensitive(rank, "collective_counts"), *n;
 	double sum = 0;
 
+	if (!cJSON_IsObject(counts)) /* an array has no names */
+		return -1;
 	cJSON_ArrayForEach (n, counts)
 		if (cJSON_IsNumber(n) && n->valuedouble >= 0 && is_collective(n->string))
 			sum += floor(n->valuedouble);
-	return counts && sum < 9e15 ? (int64_t)sum : -1;
+	return sum < 9e15 ? (int64_t)sum : -1;
 }
 
 /* False: it has not what a rank has. */
@@ -268,6 +270,9 @@ static void tell_rank(void *arg, uint64_t t_ns, const struct ras_rank *r)
 		verdict_says(t->v, "RAS: %s: rank %d%s%s, process %d, %s (async_error %d)", r->comm,
 			     r->rank, *r->host ? " on " : "", r->host, r->pid, what,
 			     r->async_error);
+	if (t->v->class == CLASS_FINE &&
+	    (r->aborts || r->async_error || r->is_dead || r->is_unresponsive))
+		verdict_undecided(t->v);
 	if (r->is_dead || r->is_unresponsive)
 		blame(t, r);
 }

@@ -52,7 +52,7 @@ static bool is_trace(const char *value)
 		return false;
 	digits = strspn(value + 7, "0123456789");
 	return digits && digits < 8 && !strcmp(value + 7 + digits, "us") && atol(value + 7) > 0 &&
-	       atol(value + 7) <= 1000000;
+	       atol(value + 7) <= 10000;
 }
 
 static char *convert_trace(const char *words)
@@ -80,7 +80,7 @@ static const struct {
 	[SET_COLLECTIVES] = {"collectives", "SHIFT_COLLECTIVES", "auto|mpi|mpich|nccl|off", "auto",
 			     NULL, NULL},
 	[SET_TRACE] = {"trace", "SHIFT_TRACE", NULL, "off", convert_trace, is_trace,
-		       "off, epochs, or epochs,32us with 1 to 1000000 us"},
+		       "off, epochs, or epochs,32us with 1 to 10000 us"},
 };
 
 static const char *given[SETTINGS];

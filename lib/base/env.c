@@ -12,7 +12,7 @@
 #include "lib/base/sysfs.h"
 
 #define DEVICES_MAX	   64
-#define TRACE_EPOCH_US_MAX 1000000
+#define TRACE_EPOCH_US_MAX 10000
 #define GIVE_UP_MS_MAX	   (UINT64_C(1000) * 3600 * 24 * 365)
 
 /* Valid before the environment is read, because the log may be needed at any time. */

@@ -62,7 +62,7 @@ void shift_conn_unpost_send(struct shift_conn *c, uint32_t n)
 
 void shift_conn_unpost_recv(struct shift_conn *c, uint32_t n)
 {
-	uint64_t open = c->rq.posted - c->rq.done;
+	uint64_t open = c->rq.posted - __atomic_load_n(&c->rq.done, __ATOMIC_RELAXED);
 
 	shift_recvlog_unpost(&c->rq, n < open ? n : open);
 }

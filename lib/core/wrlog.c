@@ -595,13 +595,14 @@ void shift_recvlog_init(struct shift_recvlog *l, void *mem, uint32_t cap, uint32
 int shift_recvlog_post(struct shift_recvlog *l, const struct shift_recv_wr *wr)
 {
 	struct shift_recv_entry *e = shift_recvlog_at(l, l->posted);
-	uint64_t room, lap;
+	uint64_t open, room, lap;
 
 	if (wr->num_sge > (l->sge_max ? l->sge_max : 1))
 		return -EINVAL;
-	room = l->cap - (l->posted - __atomic_load_n(&l->done, __ATOMIC_ACQUIRE)); /* was read */
-	if (!room)
+	open = l->posted - __atomic_load_n(&l->done, __ATOMIC_ACQUIRE); /* was read */
+	if (open >= l->cap) /* with an SRQ `done` is ahead of `posted` */
 		return -ENOMEM;
+	room = l->cap - open;
 	e->wr_id = wr->wr_id;
 	e->num_sge = wr->num_sge;
 	if (wr->num_sge == 1)

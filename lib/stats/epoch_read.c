@@ -84,6 +84,8 @@ static int read_runs(int fd, struct epoch_copy *copy)
 		err = process_file_read(fd, ring, bytes, EPOCH_HEADER_BYTES);
 	if (!err)
 		err = read_runs_written(fd, &after);
+	if (!err && after < before) /* it only grows, unless somebody wants to deceive */
+		err = -EBADMSG;
 	copy->runs = err ? NULL : malloc(bytes + 1);
 	if (copy->runs)
 		take_runs(copy, ring, before, after);

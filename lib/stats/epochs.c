@@ -59,6 +59,10 @@ static struct epoch_run *runs;
 static struct followed *known[BUCKETS];
 static double fastest; /* bytes in a ns, of one queue pair, so far */
 static char file_path[128];
+
+/* This thread has the lock: the program may post in the handler of a signal, which is not
+ * recorded. */
+static _Thread_local volatile bool inside;
 static pid_t file_owner;
 
 static void copy_text(char *to, size_t bytes, const char *from)
@@ -95,6 +99,7 @@ static void forget_file(void)
 {
 	__atomic_store_n(&file, NULL, __ATOMIC_RELEASE);
 	pthread_mutex_init(&lock, NULL);
+	inside = false;
 	memset(known, 0, sizeof(known));
 }
 
@@ -175,18 +180,21 @@ static void forget_all(void)
 /* False: there is no file, and nothing is locked. */
 static bool epochs_enter(void)
 {
-	if (!__atomic_load_n(&file, __ATOMIC_ACQUIRE))
+	if (!__atomic_load_n(&file, __ATOMIC_ACQUIRE) || inside)
 		return false;
+	inside = true;
 	pthread_mutex_lock(&lock);
 	if (file)
 		return true;
 	pthread_mutex_unlock(&lock);
+	inside = false;
 	return false;
 }
 
 static void epochs_leave(void)
 {
 	pthread_mutex_unlock(&lock);
+	inside = false;
 }
 
 /* Not for ever: exit() may have been called in the handler of a signal, and this thread may have
@@ -446,7 +454,9 @@ static void measure_rate(struct followed *q, uint64_t bytes, uint64_t now_ns)
 
 static uint64_t shortest_for(uint64_t bytes)
 {
-	return fastest > 0 ? (uint64_t)((double)bytes / fastest) : 0;
+	double ns = fastest > 0 ? (double)bytes / fastest : 0;
+
+	return ns < (double)spread_max_ns ? (uint64_t)ns : spread_max_ns;
 }
 
 static uint64_t longest_for(uint64_t bytes)

@@ -11,7 +11,8 @@ void qp_life_created(const struct vqp *v)
 	uint32_t qpn = v->qp->qp_num;
 
 	stats_qp_created(nic, qpn, v->conn ? v->stats : -1, v->program.why, now_ns());
-	if (env.trace_epoch_ns)
+	/* Of one that shift has not made, it is not known what it sends. */
+	if (env.trace_epoch_ns && v->init.cap.max_send_wr)
 		epochs_qp_created(nic, qpn, stats_qp_number(nic, qpn), v->init.sq_sig_all);
 }
 

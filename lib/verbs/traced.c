@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/verbs/traced.h"
 
+#include <errno.h>
+
 #include "lib/base/background.h"
 #include "lib/base/env.h"
 #include "lib/conn/vqp.h"
@@ -33,37 +35,41 @@ static uint64_t sent_bytes(const struct ibv_send_wr *wr, uint32_t sges_max)
 	}
 }
 
-void traced_posting(struct ibv_qp *qp, const struct ibv_send_wr *first)
+uint32_t traced_posting(struct ibv_qp *qp, const struct ibv_send_wr *first)
 {
 	const struct vqp *v = vqp_find(qp);
-	uint32_t sges_max = v ? v->init.cap.max_send_sge : 0;
+	uint32_t sges_max = v ? v->init.cap.max_send_sge : 0, n = 0;
 	uint64_t now = now_ns();
+	int saved = errno;
 
-	for (const struct ibv_send_wr *wr = first; wr; wr = wr->next)
+	for (const struct ibv_send_wr *wr = first; wr; wr = wr->next, n++)
 		epochs_posting(nic_of(qp->context), qp->qp_num, sent_bytes(wr, sges_max),
 			       wr->send_flags & IBV_SEND_SIGNALED, now);
+	errno = saved;
+	return n;
 }
 
-void traced_posted(struct ibv_qp *qp, const struct ibv_send_wr *first,
-		   const struct ibv_send_wr *bad)
+void traced_posted(struct ibv_qp *qp, uint32_t n, uint32_t refused)
 {
-	uint32_t taken = 0, refused = 0;
-	const struct ibv_send_wr *wr;
+	epochs_posted(nic_of(qp->context), qp->qp_num, n - refused, refused, now_ns());
+}
 
-	for (wr = first; wr && wr != bad; wr = wr->next)
-		taken++;
-	for (; wr; wr = wr->next)
-		refused++;
-	epochs_posted(nic_of(qp->context), qp->qp_num, taken, refused, now_ns());
+/* The refused ones are the program's still. */
+static uint32_t count_refused(const struct ibv_send_wr *bad)
+{
+	uint32_t n = 0;
+
+	for (; bad; bad = bad->next)
+		n++;
+	return n;
 }
 
 static int traced_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	int err;
+	uint32_t n = traced_posting(qp, wr);
+	int err = hot_post_send(qp, wr, bad);
 
-	traced_posting(qp, wr);
-	err = hot_post_send(qp, wr, bad);
-	traced_posted(qp, wr, err ? *bad : NULL);
+	traced_posted(qp, n, err ? count_refused(*bad) : 0);
 	return err;
 }
 

@@ -13,10 +13,9 @@
 /* A context has got our functions: now those that record. Does nothing where it is off. */
 void traced_take_over(struct ibv_context *ctx);
 
-/* Around a post of a list by another way, that of ibv_wr_*. bad: the first that was refused, or
- * NULL. */
-void traced_posting(struct ibv_qp *qp, const struct ibv_send_wr *first);
-void traced_posted(struct ibv_qp *qp, const struct ibv_send_wr *first,
-		   const struct ibv_send_wr *bad);
+/* Around a post of a list. */
+/* Returns how many they are: when they have been posted the program may have used them again. */
+uint32_t traced_posting(struct ibv_qp *qp, const struct ibv_send_wr *first);
+void traced_posted(struct ibv_qp *qp, uint32_t n, uint32_t refused);
 
 #endif

@@ -205,13 +205,14 @@ static int build_all_again(struct vqp *v, const struct ibv_send_wr *wr)
 /* All of them are taken, or none. */
 static int post_all(struct wr_builder *b)
 {
+	uint32_t n;
 	int err;
 
 	if (!env.trace_epoch_ns)
 		return post_send_batch(b->v, b->first, b->n, build_all_again);
-	traced_posting(b->v->qp, b->first);
+	n = traced_posting(b->v->qp, b->first);
 	err = post_send_batch(b->v, b->first, b->n, build_all_again);
-	traced_posted(b->v->qp, b->first, err ? b->first : NULL);
+	traced_posted(b->v->qp, n, err ? n : 0);
 	return err;
 }
 

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "lib/core/fast.h"
 #include "lib/core/wrlog.h"
 
 #define CAP 5 /* not a power of two */
@@ -358,6 +359,40 @@ static void receives(void **state)
 	assert_int_equal(shift_recvlog_post(&l, &wr), -ENOMEM);
 	wr.num_sge = 3;
 	assert_int_equal(shift_recvlog_post(&l, &wr), -EINVAL);
+	/* With an SRQ receives complete that are not of this log. */
+	shift_recvlog_init(&l, m, 0, 0);
+	wr.num_sge = 1;
+	l.done = 5;
+	assert_int_equal(shift_recvlog_post(&l, &wr), -ENOMEM);
+	free(m);
+}
+
+/* As posts do: the fast way, and if it cannot, the other. */
+static void post_recv(struct shift_recvlog *l, uint64_t wr_id)
+{
+	const struct shift_sge sge = {1, 2, 3};
+	const struct shift_recv_wr wr = {.wr_id = wr_id, .sge = &sge, .num_sge = 1};
+
+	if (!shift_fast_post_recv(l, wr_id, &sge, 1))
+		assert_int_equal(shift_recvlog_post(l, &wr), 0);
+	assert_int_equal(shift_recvlog_at(l, l->posted - 1)->wr_id, wr_id);
+}
+
+/* The next one takes the place of one that the NIC has refused. */
+static void a_receive_is_taken_back(void **state)
+{
+	struct shift_recvlog l;
+	void *m = aligned_alloc(64, shift_recvlog_size(8, 1));
+
+	(void)state;
+	shift_recvlog_init(&l, m, 8, 1);
+	for (uint64_t i = 0; i < 6; i++)
+		post_recv(&l, i);
+	shift_recvlog_unpost(&l, 2);
+	for (uint64_t i = 10; i < 14; i++)
+		post_recv(&l, i);
+	for (uint64_t i = 0; i < 8; i++)
+		assert_int_equal(shift_recvlog_at(&l, i)->wr_id, i < 4 ? i : i + 6);
 	free(m);
 }
 
@@ -368,6 +403,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(wraps),
 		T(unsignaled_are_found_by_their_flushes),
+		T(a_receive_is_taken_back),
 		T(a_flush_count_cannot_hide_a_signaled_wr),
 		T(an_inexact_fence_believes_signals_only),
 		T(trims),
