@@ -286,7 +286,11 @@ bool host_recv(unsigned int h, const struct shift_recv_wr *wr)
 	bool refused = false;
 	int rail, rc;
 
-	rc = shift_conn_post_recv(me->c, wr, &rail);
+	if (me->fast && !me->cfg.srq &&
+	    shift_fast_post_recv(shift_fast_recvs(me->c), wr->wr_id, wr->sge, wr->num_sge))
+		rc = rail = 0;
+	else
+		rc = shift_conn_post_recv(me->c, wr, &rail);
 	if (!rc && rail != SHIFT_HELD) {
 		bool dead = host_silent(h, (unsigned int)rail) || W.qp[h][rail].state == QP_RESET;
 
