@@ -59,9 +59,15 @@ hosts() { # LAUNCHED of each rank
 	expect_match 'rests on: 4 of 4 ranks, 2 of 2 hosts'
 	[ "$(sort calls)" = 'a: shift-diag collect --job j -
 b: shift-diag collect --job j -' ]
-	[ "$(sort -u options)" = '-oBatchMode=yes
+	[ "$(LC_ALL=C sort -u options)" = '-oBatchMode=yes
+-oClearAllForwardings=yes
 -oConnectTimeout=20
+-oForwardAgent=no
+-oForwardX11=no
 -oServerAliveInterval=5' ]
+	# Whoever starts it may ignore the ends of children.
+	on=$(trap '' CHLD; run shift-diag hang --hosts a,nobody 2>&1; echo "$output")
+	[[ $on == *'nobody: it has not answered'* ]]
 	run -2 shift-diag hang --json --hosts a,b
 	jq -e '.verdicts | length == 1 and (.[0] | .job == "j" and .culprits[0].rank == 2 and .coverage.hosts_expected == 2 and .coverage.hosts_seen == 2)' <<<"$output"
 	hosts 10 10 10 10

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cmd/shift-diag/collect.h"
+#include "cmd/shift-diag/collect_epochs.h"
 #include "cmd/shift-diag/diag_live.h"
 
 static const char help[] =
@@ -78,7 +79,7 @@ static bool write_file(const char *path, const struct collected *c)
 		say("collect: %s: %s", tmp, strerror(errno));
 		return false;
 	}
-	ok = collect_write(out, c);
+	ok = collect_write(out, c, EPOCHS_TOLD_MAX);
 	if (fclose(out) || !ok || rename(tmp, path)) {
 		say("collect: %s: %s", path, strerror(errno));
 		unlink(tmp);

@@ -53,7 +53,7 @@ void collection_free(struct collection *all);
  */
 bool collection_write(FILE *out, const struct collection *all);
 
-/* Writes its records. False: not all could be written. */
-bool collect_write(FILE *out, const struct collected *c);
+/* Writes its records, of traffic at most so many epochs. False: not all could be written. */
+bool collect_write(FILE *out, const struct collected *c, size_t epochs_max);
 
 #endif

@@ -46,10 +46,10 @@ static size_t merge(struct told_epoch *t, size_t n)
 }
 
 /* The first run of those that there is room for, and how many epochs they have. */
-static size_t find_first(const struct epoch_run *runs, size_t n, size_t *epochs)
+static size_t find_first(const struct epoch_run *runs, size_t n, size_t max, size_t *epochs)
 {
 	*epochs = 0;
-	while (n && *epochs + runs[n - 1].epochs <= EPOCHS_TOLD_MAX)
+	while (n && *epochs + runs[n - 1].epochs <= max)
 		*epochs += runs[--n].epochs;
 	return n;
 }
@@ -58,13 +58,14 @@ size_t epochs_told_bytes(const struct epoch_run *runs, size_t n)
 {
 	size_t epochs;
 
-	find_first(runs, n, &epochs);
+	find_first(runs, n, EPOCHS_TOLD_MAX, &epochs);
 	return epochs * sizeof(struct told_epoch);
 }
 
-size_t epochs_tell(const struct epoch_run *runs, size_t n, struct told_epoch **told, uint64_t *lost)
+size_t epochs_tell(const struct epoch_run *runs, size_t n, size_t max, struct told_epoch **told,
+		   uint64_t *lost)
 {
-	size_t epochs, first = find_first(runs, n, &epochs), count = 0;
+	size_t epochs, first = find_first(runs, n, max, &epochs), count = 0;
 	struct told_epoch *t = check_alloc(malloc((epochs + 1) * sizeof(*t)));
 
 	for (size_t i = first; i < n; i++)

@@ -14,6 +14,9 @@
 enum {
 	/* A file that its owner has made up could say of more than there is memory for. */
 	EPOCHS_TOLD_MAX = 1 << 22,
+	/* For another shift-diag, which waits for all processes of a host: 3 to 25 MB of text each.
+	 */
+	EPOCHS_STREAM_MAX = 1 << 18,
 	EPOCHS_GAP = 8, /* so many without traffic, and another record begins */
 	EPOCHS_RECORD_MAX = 4096,
 };
@@ -25,8 +28,8 @@ struct told_epoch {
 };
 
 /* By queue pairs, and the epochs of each in order, each once. *told is to be freed. Returns how
- * many. *lost: of the runs, the oldest of which are left out if there are too many epochs. */
-size_t epochs_tell(const struct epoch_run *runs, size_t n, struct told_epoch **told,
+ * many. *lost: of the runs, the oldest of which are left out if there are more than max epochs. */
+size_t epochs_tell(const struct epoch_run *runs, size_t n, size_t max, struct told_epoch **told,
 		   uint64_t *lost);
 
 /* What room they take then. */

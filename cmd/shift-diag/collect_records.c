@@ -488,7 +488,7 @@ static void put_epochs(const struct writer *w, const struct epoch_header *h)
 	}
 }
 
-bool collect_write(FILE *out, const struct collected *c)
+bool collect_write(FILE *out, const struct collected *c, size_t epochs_max)
 {
 	struct writer w = {.out = out, .origin = origin_of(c)};
 	uint64_t read_ns = (uint64_t)now_ms() * 1000000;
@@ -497,7 +497,7 @@ bool collect_write(FILE *out, const struct collected *c)
 		read_ns = c->coll[i]->read_ns < read_ns ? c->coll[i]->read_ns : read_ns;
 	if (c->epochs) {
 		read_ns = c->epochs->read_ns < read_ns ? c->epochs->read_ns : read_ns;
-		w.told_count = epochs_tell(c->epochs->runs, c->epochs->count, &w.told,
+		w.told_count = epochs_tell(c->epochs->runs, c->epochs->count, epochs_max, &w.told,
 					   &w.told_lost);
 	}
 	put_header(&w, c, read_ns);
@@ -517,7 +517,7 @@ bool collection_write(FILE *out, const struct collection *all)
 	bool ok = true;
 
 	for (const struct collected *c = all->first; c && ok; c = c->next, files++)
-		ok = collect_write(out, c);
+		ok = collect_write(out, c, EPOCHS_STREAM_MAX);
 	fprintf(out, "{\"record\":\"end\",\"files\":%lu,\"whole\":%s}\n", files,
 		collection_is_whole(all) ? "true" : "false");
 	return ok && !fflush(out) && !ferror(out);

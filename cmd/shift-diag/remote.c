@@ -16,16 +16,14 @@
 
 enum { AT_ONCE = 64, SSH_FAILED = 255 };
 
+/* ssh may hand it to a shell (ProxyCommand with %h). */
 bool remote_is_host(const char *name)
 {
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "._:@%[]-";
 	size_t n = strlen(name);
 
-	if (!n || n > 255 || *name == '-')
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f)
-			return false;
-	return true;
+	return n && n <= 255 && *name != '-' && strspn(name, plain) == n;
 }
 
 static void exec_ssh(const struct remote *r, const char *command, int out, int err,
@@ -42,7 +40,9 @@ static void exec_ssh(const struct remote *r, const char *command, int out, int e
 	dup2(null, STDIN_FILENO);
 	dup2(out, STDOUT_FILENO);
 	dup2(err, STDERR_FILENO);
-	execlp("ssh", "ssh", "-oBatchMode=yes", wait, "-oServerAliveInterval=5", "--", r->host,
+	/* Nothing of ours is lent to that host, whatever the user's configuration says. */
+	execlp("ssh", "ssh", "-oBatchMode=yes", wait, "-oServerAliveInterval=5",
+	       "-oClearAllForwardings=yes", "-oForwardAgent=no", "-oForwardX11=no", "--", r->host,
 	       command, (char *)NULL);
 	dprintf(STDERR_FILENO, "ssh cannot be started: %s\n", strerror(errno));
 	_exit(SSH_FAILED);
@@ -218,6 +218,7 @@ void remote_run(struct remote *all, size_t n, const char *command, int64_t timeo
 	struct crew c = {0};
 	size_t next = 0;
 
+	signal(SIGCHLD, SIG_DFL); /* whoever ignores it hands that on, and has no exit status */
 	while (next < n || c.n) {
 		while (next < n && c.n < AT_ONCE) {
 			start(all + next, command, timeout_ms);

@@ -71,7 +71,7 @@ static void complete(uint32_t qpn, uint64_t at)
 static size_t tell(uint64_t *lost, struct told_epoch **told)
 {
 	struct epoch_copy copy = read_now();
-	size_t n = epochs_tell(copy.runs, copy.count, told, lost);
+	size_t n = epochs_tell(copy.runs, copy.count, EPOCHS_TOLD_MAX, told, lost);
 
 	*lost += copy.lost + copy.h.unknown;
 	epoch_free(&copy);
@@ -566,9 +566,15 @@ static void more_epochs_than_there_is_room_for_are_left_out(void **state)
 	uint64_t lost;
 
 	(void)state;
-	assert_int_equal(epochs_tell(runs, 3, &t, &lost), 2);
+	assert_int_equal(epochs_tell(runs, 3, EPOCHS_TOLD_MAX, &t, &lost), 2);
 	assert_int_equal(lost, 2);
 	assert_int_equal(t[0].bytes + t[1].bytes, 3);
+	free(t);
+	assert_int_equal(epochs_tell(runs, 3, 1, &t, &lost), 0);
+	assert_int_equal(lost, 3);
+	free(t);
+	assert_int_equal(epochs_tell(runs, 1, 1000, &t, &lost), 1000);
+	assert_int_equal(lost, 0);
 	free(t);
 }
 
