@@ -37,7 +37,7 @@ static void check_again(unsigned int dst, const struct pkt *p)
 	const struct ref_wr *w = &s->wr[p->seq];
 
 	if (outlives_quarantine(dst) && (both_have_hung_on(p->r) || both_have_hung_on(w->by))) {
-		known_limit("(7.26)");
+		known_limit(LIMIT_TWICE);
 		return;
 	}
 	if (w->op == SHIFT_OP_READ) {

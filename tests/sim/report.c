@@ -38,8 +38,9 @@ void report_tally(double secs)
 #define SHOW_SRQ(name) printf(T.srqs ? " " #name " %lu" : "", (unsigned long)T.srq.name);
 	SHIFT_SRQ_STATS(SHOW_SRQ)
 #undef SHOW_SRQ
-	printf("\nended where nothing is promised any more (doc/srq.md, 9): %lu\n",
-	       (unsigned long)T.limits);
+	printf("\nended where nothing is promised any more (doc/srq.md, 9): executed twice %lu, "
+	       "a receive cannot be fetched %lu\n",
+	       (unsigned long)T.limits[LIMIT_TWICE], (unsigned long)T.limits[LIMIT_FETCH]);
 #define SHOW(name) printf("  %-18s %lu\n", #name, (unsigned long)T.stats.name);
 	SHIFT_STATS(SHOW)
 #undef SHOW

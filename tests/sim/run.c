@@ -494,7 +494,7 @@ static bool may_hang(void)
 		if (hangs_as_stock())
 			return true;
 		if (outage_was_barred(0) || outage_was_barred(1)) {
-			known_limit("(a receive cannot be fetched: doc/srq.md, 9)");
+			known_limit(LIMIT_FETCH);
 			return true;
 		}
 		violation("hang: A %s, B %s, long after calm", prog_done(0) ? "done" : "waits",

@@ -482,14 +482,18 @@ struct options {
 	bool huge; /* WRITEs of up to 2^21 packets in every schedule */
 };
 
+/* Where nothing is promised any more (doc/srq.md, 9): a message that waits for a receive may be
+ * executed twice; a receive cannot be fetched. */
+enum limit { LIMIT_TWICE, LIMIT_FETCH, LIMITS };
+
 struct tally { /* of many schedules */
 	uint64_t schedules, events, core_events, core_events_min, few, switched, second, cut, huge;
 	uint64_t plan_met_atomics; /* schedules with a planned switch under atomics */
 	uint64_t lives;		   /* schedules with a second life */
 	uint64_t pause_ppm[2],
-		pause_seed[2]; /* the longest pause, of its bound: switching, ACTIVE */
-	uint64_t srqs, conns;  /* schedules with SRQs, connections in them */
-	uint64_t limits;       /* schedules that ended where nothing is promised (doc/srq.md, 9) */
+		pause_seed[2];	 /* the longest pause, of its bound: switching, ACTIVE */
+	uint64_t srqs, conns;	 /* schedules with SRQs, connections in them */
+	uint64_t limits[LIMITS]; /* schedules that ended there */
 	struct shift_srq_stats srq;
 	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets, fast_posts,
 		writes_again;
@@ -673,7 +677,7 @@ extern const char tr_state[], tr_send[], tr_got[], tr_fault[], tr_heal[];
 void tr(unsigned int h, const char *fmt, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 void tr_show(uint32_t last);
 void violation(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void known_limit(const char *why);
+void known_limit(enum limit which);
 /* net.c */
 struct pkt *pkt_get(void);
 void pkt_put(struct pkt *p);

@@ -98,13 +98,15 @@ void violation(const char *fmt, ...)
 }
 
 /* From here on the design promises nothing: the schedule ends, and is counted. */
-void known_limit(const char *why)
+void known_limit(enum limit which)
 {
+	static const char *const why[LIMITS] = {"(twice: 7.26)", "(a receive cannot be fetched)"};
+
 	if (W.failed)
 		return;
 	for (uint32_t i = 0; i < conns; i++)
 		worlds[i].failed = worlds[i].limited = true;
-	T.limits++;
+	T.limits[which]++;
 	tr(HOSTS, "*** no promise holds from here on", 0, 0, 0, 0);
-	tr(HOSTS, why, 0, 0, 0, 0);
+	tr(HOSTS, why[which], 0, 0, 0, 0);
 }
