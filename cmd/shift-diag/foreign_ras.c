@@ -280,10 +280,11 @@ static void tell_rank(void *arg, uint64_t t_ns, const struct ras_rank *r)
 void foreign_tell(const struct foreign *f, enum verdict_class class, struct verdict *v)
 {
 	struct telling t = {.v = v, .class = class, .blames = !v->culprits_n};
-	const struct ras_snapshot *last = f->ras + f->ras_n - 1;
+	const struct ras_snapshot *last;
 
 	if (!f->ras_n)
 		return;
+	last = f->ras + f->ras_n - 1;
 	each_rank(last, find_dead, &t);
 	each_rank(last, tell_rank, &t);
 	if (t.told > TOLD_MAX)
