@@ -63,7 +63,7 @@ DIAG_RECORDS_SOURCES = cmd/shift-diag/records.h cmd/shift-diag/records.c cmd/shi
 	cmd/shift-diag/verdict.h cmd/shift-diag/verdict.c
 
 AEGIS_SOURCES = cmd/shift-diag/aegis.h cmd/shift-diag/aegis_view.c cmd/shift-diag/aegis_hang.c \
-	cmd/shift-diag/aegis_fail.c cmd/shift-diag/aegis_slow.c cmd/shift-diag/aegis_network.c cmd/shift-diag/logs.h cmd/shift-diag/logs.c \
+	cmd/shift-diag/aegis_fail.c cmd/shift-diag/aegis_slow.c cmd/shift-diag/aegis_network.c cmd/shift-diag/logs.h cmd/shift-diag/logs.c cmd/shift-diag/each_file.h cmd/shift-diag/each_file.c \
 	cmd/shift-diag/timeline.h cmd/shift-diag/timeline.c \
 	cmd/shift-diag/foreign.h cmd/shift-diag/foreign.c cmd/shift-diag/foreign_ras.c
 # Vedrfolnir's: the engine, and its readers. Also for their tests.

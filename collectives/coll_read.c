@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "lib/stats/process_read.h"
 
@@ -14,14 +12,6 @@ enum {
 	ENTRY_BYTES_MAX = 1024,
 	FILE_BYTES_MAX = 1 << 23,
 };
-
-static uint64_t clock_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 const char *coll_op_name(unsigned int op)
 {
@@ -52,8 +42,9 @@ static void end_texts(struct coll_header *h)
 	h->source[sizeof(h->source) - 1] = 0;
 }
 
-static int read_head(int fd, uid_t owner, struct coll_copy *copy)
+static int read_head(int fd, uid_t owner, void *to)
 {
+	struct coll_copy *copy = to;
 	struct coll_header *h = &copy->h;
 	int err = process_file_read(fd, h, sizeof(*h), 0);
 
@@ -259,28 +250,24 @@ static int read_all(int fd, struct coll_copy *copy)
 
 int coll_read_header_of(uid_t owner, const char *path, struct coll_copy *copy)
 {
-	int fd = process_file_open(owner, path, FILE_BYTES_MAX), err;
-
 	memset(copy, 0, sizeof(*copy));
-	if (fd < 0)
-		return fd;
-	err = read_head(fd, owner, copy);
-	close(fd);
-	return err;
+	return process_file_with(owner, path, FILE_BYTES_MAX, read_head, copy);
+}
+
+static int read_file(int fd, uid_t owner, void *copy)
+{
+	int err = read_head(fd, owner, copy);
+
+	return err ? err : read_all(fd, copy);
 }
 
 int coll_read_of(uid_t owner, const char *path, struct coll_copy *copy)
 {
-	int fd = process_file_open(owner, path, FILE_BYTES_MAX), err;
+	int err;
 
 	memset(copy, 0, sizeof(*copy));
-	if (fd < 0)
-		return fd;
-	copy->read_ns = clock_now_ns();
-	err = read_head(fd, owner, copy);
-	if (!err)
-		err = read_all(fd, copy);
-	close(fd);
+	copy->read_ns = process_read_clock_ns();
+	err = process_file_with(owner, path, FILE_BYTES_MAX, read_file, copy);
 	if (err)
 		coll_free(copy);
 	return err;

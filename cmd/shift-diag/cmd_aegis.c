@@ -12,6 +12,7 @@
 #include "cmd/shift-diag/aegis_live.h"
 #include "cmd/shift-diag/diag.h"
 #include "cmd/shift-diag/diag_page.h"
+#include "cmd/shift-diag/each_file.h"
 #include "cmd/shift-diag/foreign.h"
 #include "cmd/shift-diag/timeline.h"
 
@@ -98,13 +99,6 @@ static void take_option(void *arg, int letter, const char *value)
 	case 'J': in->live.job = live_parse_job(value, EXIT_BAD_USAGE); break;
 	case 'H': take_hosts(in, value); break;
 	}
-}
-
-static bool has_ending(const char *path, const char *ending)
-{
-	size_t n = strlen(path), e = strlen(ending);
-
-	return n > e && !strcmp(path + n - e, ending);
 }
 
 static bool is_directory(const char *path)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "cmd/shift-diag/foreign.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/shift-diag/each_file.h"
 #include "common/cli.h"
 
 enum { FILE_MAX_BYTES = 64 << 20 };
@@ -167,13 +166,6 @@ static void parse_name(const char *path, char host[REC_NAME_BYTES], uint64_t *t_
 		 name);
 }
 
-static bool is_json(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > 5 && !strcmp(name + n - 5, ".json");
-}
-
 /* To be freed. NULL, and errno: it cannot be read. */
 static char *text_of_file(const char *path, uint64_t *t_ns)
 {
@@ -201,8 +193,14 @@ static char *text_of_file(const char *path, uint64_t *t_ns)
 	return text;
 }
 
-static int read_file(const char *path, struct foreign *f, struct records *r)
+struct reading {
+	struct foreign *foreign;
+	struct records *records;
+};
+
+static int read_file(void *arg, const char *path)
 {
+	const struct reading *to = arg;
 	char host[REC_NAME_BYTES], *text;
 	uint64_t t_ns = 0;
 	int used;
@@ -211,38 +209,16 @@ static int read_file(const char *path, struct foreign *f, struct records *r)
 	if (!text)
 		return -errno;
 	parse_name(path, host, &t_ns);
-	used = foreign_read_text(text, path, host, t_ns, f, r);
+	used = foreign_read_text(text, path, host, t_ns, to->foreign, to->records);
 	free(text);
 	return used;
 }
 
-static int is_json_entry(const struct dirent *d)
-{
-	return is_json(d->d_name);
-}
-
 int foreign_read(const char *path, struct foreign *f, struct records *r)
 {
-	struct dirent **found;
-	int n = scandir(path, &found, is_json_entry, alphasort), files = 0;
+	struct reading to = {f, r};
 
-	if (n < 0 && errno == ENOTDIR)
-		return read_file(path, f, r);
-	if (n < 0)
-		return -errno;
-	for (int i = 0; i < n; i++) {
-		char name[PATH_MAX];
-		int status;
-
-		snprintf(name, sizeof(name), "%s/%s", path, found[i]->d_name);
-		status = read_file(name, f, r);
-		if (status < 0)
-			say("%s: not used: %s", name, strerror(-status));
-		files += status > 0;
-		free(found[i]);
-	}
-	free(found);
-	return files;
+	return each_file(path, ".json", read_file, &to);
 }
 
 void foreign_free(struct foreign *f)

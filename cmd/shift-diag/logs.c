@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "cmd/shift-diag/logs.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
+#include "cmd/shift-diag/each_file.h"
 #include "common/cli.h"
 
 enum { LINE_BYTES = 4096, SHOWN_BYTES = 200, HITS_PER_FILE_MAX = 100000 };
@@ -180,14 +179,7 @@ void logs_read_stream(FILE *in, const char *host, struct logs *l)
 	}
 }
 
-static bool is_log(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > 4 && !strcmp(name + n - 4, ".log");
-}
-
-static int read_file(const char *path, struct logs *l)
+static int read_file(void *l, const char *path)
 {
 	const char *name = strrchr(path, '/');
 	char host[REC_NAME_BYTES];
@@ -200,44 +192,16 @@ static int read_file(const char *path, struct logs *l)
 	if (!in)
 		return S_ISREG(st.st_mode) ? -errno : -EINVAL;
 	snprintf(host, sizeof(host), "%s", name ? name + 1 : path);
-	if (is_log(host))
+	if (has_ending(host, ".log"))
 		host[strlen(host) - 4] = 0;
 	logs_read_stream(in, host, l);
 	fclose(in);
 	return 1;
 }
 
-static int is_log_entry(const struct dirent *d)
-{
-	return is_log(d->d_name);
-}
-
 int logs_read(const char *path, struct logs *l)
 {
-	struct dirent **found;
-	struct stat st;
-	int n, files = 0;
-
-	if (stat(path, &st))
-		return -errno;
-	if (!S_ISDIR(st.st_mode))
-		return read_file(path, l);
-	n = scandir(path, &found, is_log_entry, alphasort);
-	if (n < 0)
-		return -errno;
-	for (int i = 0; i < n; i++) {
-		char name[PATH_MAX];
-		int status;
-
-		snprintf(name, sizeof(name), "%s/%s", path, found[i]->d_name);
-		status = read_file(name, l);
-		if (status < 0)
-			say("%s: not used: %s", name, strerror(-status));
-		files += status > 0;
-		free(found[i]);
-	}
-	free(found);
-	return files;
+	return each_file(path, ".log", read_file, l);
 }
 
 void logs_free(struct logs *l)

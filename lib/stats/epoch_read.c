@@ -4,20 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "lib/stats/process_read.h"
 
 static const off_t file_bytes = EPOCH_HEADER_BYTES + sizeof(struct epoch_run) * EPOCH_RUNS;
-
-static uint64_t clock_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static int find_life(struct epoch_copy *copy, uid_t owner)
 {
@@ -28,8 +18,9 @@ static int find_life(struct epoch_copy *copy, uid_t owner)
 	return process_find_life(&claim, owner, &copy->life);
 }
 
-static int read_head(int fd, uid_t owner, struct epoch_copy *copy)
+static int read_head(int fd, uid_t owner, void *to)
 {
+	struct epoch_copy *copy = to;
 	struct epoch_header *h = &copy->h;
 	int err = process_file_read(fd, h, sizeof(*h), 0);
 
@@ -97,28 +88,24 @@ static int read_runs(int fd, struct epoch_copy *copy)
 
 int epoch_read_header_of(uid_t owner, const char *path, struct epoch_copy *copy)
 {
-	int fd = process_file_open(owner, path, file_bytes), err;
-
 	memset(copy, 0, sizeof(*copy));
-	if (fd < 0)
-		return fd;
-	err = read_head(fd, owner, copy);
-	close(fd);
-	return err;
+	return process_file_with(owner, path, file_bytes, read_head, copy);
+}
+
+static int read_file(int fd, uid_t owner, void *copy)
+{
+	int err = read_head(fd, owner, copy);
+
+	return err ? err : read_runs(fd, copy);
 }
 
 int epoch_read_of(uid_t owner, const char *path, struct epoch_copy *copy)
 {
-	int fd = process_file_open(owner, path, file_bytes), err;
+	int err;
 
 	memset(copy, 0, sizeof(*copy));
-	if (fd < 0)
-		return fd;
-	copy->read_ns = clock_now_ns();
-	err = read_head(fd, owner, copy);
-	if (!err)
-		err = read_runs(fd, copy);
-	close(fd);
+	copy->read_ns = process_read_clock_ns();
+	err = process_file_with(owner, path, file_bytes, read_file, copy);
 	if (err)
 		epoch_free(copy);
 	return err;

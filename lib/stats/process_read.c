@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-int process_file_open(uid_t owner, const char *path, off_t bytes_max)
+static int open_process_file(uid_t owner, const char *path, off_t bytes_max)
 {
 	/* A fifo of that name must not make us wait. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), err = 0;
@@ -26,6 +27,26 @@ int process_file_open(uid_t owner, const char *path, off_t bytes_max)
 		return fd;
 	close(fd);
 	return err;
+}
+
+int process_file_with(uid_t owner, const char *path, off_t bytes_max,
+		      int (*read)(int fd, uid_t owner, void *copy), void *copy)
+{
+	int fd = open_process_file(owner, path, bytes_max), err;
+
+	if (fd < 0)
+		return fd;
+	err = read(fd, owner, copy);
+	close(fd);
+	return err;
+}
+
+uint64_t process_read_clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 int process_file_read(int fd, void *to, size_t bytes, uint64_t at)

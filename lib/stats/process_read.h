@@ -16,6 +16,13 @@
  * descriptor, or a negative errno: -EPERM, another user's; -EBADMSG, no plain file, or longer. */
 int process_file_open(uid_t owner, const char *path, off_t bytes_max);
 
+/* Opens it so, calls read() with the descriptor and the owner, and closes it. What that returns, or
+ * the error of the opening. */
+int process_file_with(uid_t owner, const char *path, off_t bytes_max,
+		      int (*read)(int fd, uid_t owner, void *copy), void *copy);
+
+uint64_t process_read_clock_ns(void); /* CLOCK_MONOTONIC */
+
 /* All of them, from there on. 0; -EBADMSG: there are less; another negative errno. */
 int process_file_read(int fd, void *to, size_t bytes, uint64_t at);
 
