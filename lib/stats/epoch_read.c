@@ -49,13 +49,16 @@ static int read_runs_written(int fd, uint64_t *written)
 	return err ? err : *written > INT64_MAX ? -EBADMSG : 0;
 }
 
-/* Packs, in place, what was not written over while it was read: from run n - EPOCH_RUNS on it may
- * be, as one more may have begun. */
-static void take_runs(struct epoch_copy *copy, const struct epoch_run *ring, uint64_t before,
-		      uint64_t after)
+bool epoch_runs_kept(uint64_t before, uint64_t after, uint64_t *first)
 {
-	uint64_t first = after + 1 > EPOCH_RUNS ? after + 1 - EPOCH_RUNS : 0;
+	*first = after + 1 > EPOCH_RUNS ? after + 1 - EPOCH_RUNS : 0;
+	return before <= after;
+}
 
+/* Packs what was not written over while it was read. */
+static void take_runs(struct epoch_copy *copy, const struct epoch_run *ring, uint64_t first,
+		      uint64_t before)
+{
 	for (uint64_t n = first; n < before; n++)
 		if (ring[n % EPOCH_RUNS].epochs)
 			copy->runs[copy->count++] = ring[n % EPOCH_RUNS];
@@ -66,7 +69,7 @@ static int read_runs(int fd, struct epoch_copy *copy)
 {
 	size_t bytes = sizeof(struct epoch_run) * EPOCH_RUNS;
 	struct epoch_run *ring = malloc(bytes);
-	uint64_t before, after;
+	uint64_t before, after, first;
 	int err = ring ? read_runs_written(fd, &before) : -ENOMEM;
 
 	if (!err && before < EPOCH_RUNS)
@@ -75,11 +78,11 @@ static int read_runs(int fd, struct epoch_copy *copy)
 		err = process_file_read(fd, ring, bytes, EPOCH_HEADER_BYTES);
 	if (!err)
 		err = read_runs_written(fd, &after);
-	if (!err && after < before) /* it only grows, unless somebody wants to deceive */
+	if (!err && !epoch_runs_kept(before, after, &first))
 		err = -EBADMSG;
 	copy->runs = err ? NULL : malloc(bytes + 1);
 	if (copy->runs)
-		take_runs(copy, ring, before, after);
+		take_runs(copy, ring, first, before);
 	else if (!err)
 		err = -ENOMEM;
 	free(ring);

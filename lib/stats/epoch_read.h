@@ -6,6 +6,7 @@
 #ifndef SHIFT_STATS_EPOCH_READ_H
 #define SHIFT_STATS_EPOCH_READ_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -29,6 +30,13 @@ int epoch_read_of(uid_t owner, const char *path, struct epoch_copy *copy);
 
 /* Only .h and .life: nothing to free. */
 int epoch_read_header_of(uid_t owner, const char *path, struct epoch_copy *copy);
+
+/*
+ * So many runs had been begun before the ring was read, and behind it. Those from *first on and
+ * before `before` were not written over meanwhile: one more may be on its way. They fit into the
+ * ring. false: there are less than there were, so the file is not what a process of ours writes.
+ */
+bool epoch_runs_kept(uint64_t before, uint64_t after, uint64_t *first);
 
 size_t epoch_copy_bytes(const struct epoch_copy *copy);
 
