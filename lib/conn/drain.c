@@ -84,11 +84,11 @@ static bool count_fast(struct vcq *cq, struct vqp *v, struct ibv_wc *wc)
 	if (!atomic_load(&v->hot.slow)) {
 		counted = !(wc->opcode & IBV_WC_RECV);
 		if (counted)
-			PLAIN_INCREMENT(v->hot.sends_done);
+			PLAIN_INCREMENT(&v->hot.log.sends_done);
 		else if (v->hot.srq)
 			counted = srq_qp_count(v, &wc->wr_id);
 		else
-			counted = shift_fast_recv_done(v->hot.recvs, &wc->wr_id);
+			counted = shift_fast_recv_done(&v->hot.log.recvs, &wc->wr_id);
 	}
 	if (counted)
 		vcq_deliver(cq, wc);

@@ -61,20 +61,20 @@ bool srq_qp_completed(struct vqp *v, uint8_t rail, struct ibv_wc *wc, bool deliv
 
 /* A receive of rail 0 has completed with success, on the fast way: counts it, and gives it the
  * program's wr_id. false: no receive of ours has that id. Inside the gate of the CQ. */
-static inline bool srq_qp_count(const struct vqp *v, uint64_t *wr_id)
+static inline bool srq_qp_count(struct vqp *v, uint64_t *wr_id)
 {
 	if (!v->hot.srq || !vsrq_done(v->hot.srq, 0, wr_id))
 		return false;
-	PLAIN_INCREMENT(&v->hot.recvs->done);
+	PLAIN_INCREMENT(&v->hot.log.recvs.done);
 	return true;
 }
 
 /* The same of a QP with an SRQ, in the usual case (S24). false: nothing was done. */
-static inline bool srq_qp_count_usual(const struct vqp *v, uint64_t *wr_id)
+static inline bool srq_qp_count_usual(struct vqp *v, uint64_t *wr_id)
 {
 	if (!vsrq_done_usual(v->hot.srq, wr_id))
 		return false;
-	PLAIN_INCREMENT(&v->hot.recvs->done);
+	PLAIN_INCREMENT(&v->hot.log.recvs.done);
 	return true;
 }
 

@@ -99,13 +99,12 @@ struct rail_jobs {
 /* What the data path uses. The program's threads read and write it inside the gates. Other threads
  * do under vqp.lock while the gates are shut. */
 struct vqp_hot {
-	_Atomic uint32_t slow;	     /* the gates are shut: posts and completions take vqp.lock */
-	uint32_t rail0_epoch;	     /* vqp_rails.armed_epoch[0] */
-	uint64_t *sends_done;	     /* shift_fast_done(); inside the gate of the send CQ */
-	struct shift_recvlog *recvs; /* shift_fast_recvs(); inside recv_gate, and the gate of the
-				      * receive CQ */
-	struct shift_recvlog *recvs_read; /* the same for completions; NULL: there is an srq */
-	struct vsrq *srq;		  /* constant. NULL: none, or one that passes through */
+	/* Of the connection. Inside the gate of the send CQ; inside recv_gate, and the gate of the
+	 * receive CQ. */
+	struct shift_hot log;
+	_Atomic uint32_t slow; /* the gates are shut: posts and completions take vqp.lock */
+	uint32_t rail0_epoch;  /* vqp_rails.armed_epoch[0] */
+	struct vsrq *srq;      /* constant. NULL: none, or one that passes through */
 	struct gate send_gate __attribute__((aligned(64)));
 	struct shift_run run;	      /* inside send_gate; empty while the QP is slow */
 	struct ibv_send_wr *fast_bad; /* inside send_gate; the mark is the program's `bad` */
@@ -313,7 +312,7 @@ struct vqp {
 };
 
 /* A post touches three cache lines: the first, that of `hot`, and that of its gate. */
-_Static_assert(offsetof(struct vqp, hot) == 64 && offsetof(struct vqp, hot.send_gate) == 128 &&
+_Static_assert(offsetof(struct vqp, hot) == 64 && offsetof(struct vqp, hot.send_gate) == 192 &&
 		       offsetof(struct vqp, hot.recv_gate) % 64 == 0 &&
 		       offsetof(struct vqp, lock) % 64 == 0,
 	       "the hot path reads as few cache lines as it can");

@@ -96,6 +96,7 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 {
 	struct shift_conn *c = mem;
 	uint8_t *bytes = mem;
+	struct shift_hot *hot;
 	struct parts at;
 
 	if (!cfg_possible(cfg) || (uintptr_t)mem % 64)
@@ -108,10 +109,12 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 	shift_conn_cfg_defaults(&c->cfg);
 	c->rails_max = c->cfg.rails;
 	c->act_far = (struct shift_action *)(void *)(bytes + at.actions);
-	shift_sendlog_init(&c->sq, bytes + at.sends, cfg->sq_cap, cfg->sq_sge_max, cfg->inline_max,
-			   cfg->mtu[0], cfg->sq_sig_all);
+	hot = cfg->hot ? cfg->hot : &c->own_hot;
+	shift_sendlog_init(&c->sq, bytes + at.sends, &hot->sends_done, cfg->sq_cap, cfg->sq_sge_max,
+			   cfg->inline_max, cfg->mtu[0], cfg->sq_sig_all);
 	shift_sendlog_begin_with(&c->sq, c->cfg.sq_slots);
-	shift_recvlog_init(&c->rq, bytes + at.recvs, cfg->rq_cap, cfg->rq_sge_max);
+	c->rq = &hot->recvs;
+	shift_recvlog_init(c->rq, bytes + at.recvs, cfg->rq_cap, cfg->rq_sge_max);
 	init_rails(c);
 	c->tx_psn = cfg->sq_psn & SHIFT_PSN_MASK;
 	c->rep_psn = c->rail[0].rx_psn;
@@ -391,7 +394,7 @@ uint64_t shift_conn_deadline(const struct shift_conn *c)
 bool shift_conn_idle(const struct shift_conn *c)
 {
 	return c->state == SHIFT_ST_ACTIVE && !c->holding && !c->plan.trouble &&
-	       c->sq.sig_posted == c->sq.sig_done;
+	       c->sq.sig_posted == *c->sq.sig_done;
 }
 
 uint64_t shift_conn_lazy_deadline(const struct shift_conn *c)
@@ -403,6 +406,6 @@ uint64_t shift_conn_activity(const struct shift_conn *c)
 {
 	return __atomic_load_n(&c->sq.head, __ATOMIC_RELAXED) +
 	       __atomic_load_n(&c->sq.turns, __ATOMIC_RELAXED) +
-	       __atomic_load_n(&c->rq.posted, __ATOMIC_RELAXED) +
-	       __atomic_load_n(&c->rq.done, __ATOMIC_RELAXED);
+	       __atomic_load_n(&c->rq->posted, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&c->rq->done, __ATOMIC_RELAXED);
 }

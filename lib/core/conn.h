@@ -48,6 +48,8 @@ struct shift_past {
 	bool moved;    /* some of these were armed for another QP of a peer than the last */
 };
 
+struct shift_hot; /* lib/core/wrlog.h */
+
 struct shift_conn_cfg {
 	uint64_t key[2];	       /* of the job, for H24 */
 	uint64_t conn;		       /* shift_conn_number(): the same on both sides */
@@ -76,6 +78,9 @@ struct shift_conn_cfg {
 	bool srq;		       /* receives come from an SRQ: counted, not logged */
 	bool exactly_once;	       /* false: replay all that is unacknowledged (the papers) */
 	bool lost_atomic_continue;     /* SHIFT_LOST_ATOMIC=continue */
+	/* The caller's memory for it, for the life of the connection, so that it needs no pointer
+	 * to it; NULL: the connection's own. */
+	struct shift_hot *hot;
 	bool confirmed; /* skip HELLO: the caller has matched nonces and PSNs itself */
 
 	/* Times in ns; 0 takes the default that shift_conn_cfg_defaults writes. */

@@ -80,7 +80,8 @@ struct shift_conn {
 	bool quiet;  /* the peer's process has ended; an idle program is not told (7.47) */
 	uint32_t e;
 	struct shift_sendlog sq;
-	struct shift_recvlog rq;
+	struct shift_recvlog *rq; /* shift_hot.recvs */
+	struct shift_hot own_hot; /* unless the caller has it (cfg.hot) */
 
 	struct shift_conn_cfg cfg;
 	struct rail rail[SHIFT_RAILS_MAX];

@@ -42,7 +42,7 @@ int shift_conn_post_recv(struct shift_conn *c, const struct shift_recv_wr *wr, i
 	COVER(event[c->state][SHIFT_EV_POST_RECV]);
 	if (c->silent)
 		return -EIO;
-	err = shift_recvlog_post(&c->rq, wr);
+	err = shift_recvlog_post(c->rq, wr);
 	if (err)
 		return err;
 	*rail = c->r;
@@ -62,9 +62,9 @@ void shift_conn_unpost_send(struct shift_conn *c, uint32_t n)
 
 void shift_conn_unpost_recv(struct shift_conn *c, uint32_t n)
 {
-	uint64_t open = c->rq.posted - __atomic_load_n(&c->rq.done, __ATOMIC_RELAXED);
+	uint64_t open = c->rq->posted - __atomic_load_n(&c->rq->done, __ATOMIC_RELAXED);
 
-	shift_recvlog_unpost(&c->rq, n < open ? n : open);
+	shift_recvlog_unpost(c->rq, n < open ? n : open);
 }
 
 /* --- from the NIC ---------------------------------------------------------------------------- */
@@ -143,13 +143,13 @@ static bool recv_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct s
 	if (ok || c->state == SHIFT_ST_SETUP) {
 		wc->wr_id = cqe->wr_id;
 		if (c->cfg.srq) {
-			shift_count_set(&c->rq.done, c->rq.done + 1);
+			shift_count_set(&c->rq->done, c->rq->done + 1);
 			return true;
 		}
-		if (c->rq.done == __atomic_load_n(&c->rq.posted, __ATOMIC_ACQUIRE))
+		if (c->rq->done == __atomic_load_n(&c->rq->posted, __ATOMIC_ACQUIRE))
 			return c->state == SHIFT_ST_SETUP; /* not ours to explain */
-		wc->wr_id = shift_recvlog_at(&c->rq, c->rq.done)->wr_id;
-		shift_count_publish(&c->rq.done, c->rq.done + 1);
+		wc->wr_id = shift_recvlog_at(c->rq, c->rq->done)->wr_id;
+		shift_count_publish(&c->rq->done, c->rq->done + 1);
 		return true;
 	}
 	cqe_error(c, cqe, now);
@@ -160,7 +160,7 @@ static bool send_ok(struct shift_conn *c, const struct shift_cqe *cqe, struct sh
 		    uint64_t now)
 {
 	if (!c->sq.tracked) {
-		c->sq.sig_done++;
+		++*c->sq.sig_done;
 		wc->wr_id = cqe->wr_id;
 		return true;
 	}
@@ -266,7 +266,7 @@ static bool next_done(struct shift_conn *c, struct shift_wc *wc)
 	while (l->tail < l->ready) {
 		const struct shift_wr_entry *e = shift_sendlog_at(l, l->tail++);
 
-		l->sig_done += shift_sendlog_signaled(l, e);
+		*l->sig_done += shift_sendlog_signaled(l, e);
 		if (shift_sendlog_visible(l, e)) {
 			make_wc(wc, e, SHIFT_WC_SUCCESS, 0);
 			return true;
@@ -298,14 +298,14 @@ static bool next_flush(struct shift_conn *c, struct shift_wc *wc)
 		l->ready = l->scan = l->tail;
 		if (l->sent < l->tail) /* it was held, and waits no more */
 			l->sent = l->tail;
-		l->sig_done += shift_sendlog_signaled(l, e);
+		*l->sig_done += shift_sendlog_signaled(l, e);
 		status = flush_status(c, false, &vendor);
 		make_wc(wc, e, status, vendor);
 		return true;
 	}
-	if (c->rq.done < c->rq.posted && !c->cfg.srq) {
+	if (c->rq->done < c->rq->posted && !c->cfg.srq) {
 		memset(wc, 0, sizeof(*wc));
-		wc->wr_id = shift_recvlog_at(&c->rq, c->rq.done++)->wr_id;
+		wc->wr_id = shift_recvlog_at(c->rq, c->rq->done++)->wr_id;
 		wc->status = c->err_recv ? flush_status(c, true, &wc->vendor_err)
 					 : SHIFT_WC_WR_FLUSH_ERR;
 		wc->opcode = SHIFT_WC_RECV;
@@ -345,10 +345,10 @@ bool shift_conn_repost(const struct shift_conn *c, uint64_t *index, uint64_t end
 
 void shift_conn_recv_at(const struct shift_conn *c, uint64_t index, struct shift_recv_wr *wr)
 {
-	const struct shift_recv_entry *e = shift_recvlog_at(&c->rq, index);
+	const struct shift_recv_entry *e = shift_recvlog_at(c->rq, index);
 
 	wr->wr_id = e->wr_id;
 	wr->num_sge = e->num_sge;
-	wr->sge = e->num_sge > 1 ? c->rq.side + (size_t)(index & c->rq.mask) * c->rq.sge_max
+	wr->sge = e->num_sge > 1 ? c->rq->side + (size_t)(index & c->rq->mask) * c->rq->sge_max
 				 : &e->sge;
 }

@@ -152,14 +152,13 @@ bool shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
 /* Adds the run to the log. Nothing goes into it until one of the two above. */
 void shift_fast_fold(struct shift_conn *c, struct shift_run *r);
 
-/* The counter of sends that have completed, to be bumped under shift_conn_fast. */
-uint64_t *shift_fast_done(struct shift_conn *c);
-
 /* --- receives -------------------------------------------------------------------------------- */
 
-/* The log of receives, for the two below; under shift_conn_fast. One thread may post to it while
- * another one polls. With an SRQ nothing is logged, and it is not for them: only `done` counts. */
-struct shift_recvlog *shift_fast_recvs(struct shift_conn *c);
+/*
+ * shift_hot, under shift_conn_fast. Sends that have completed are counted in sends_done. One thread
+ * may post to the log of receives while another one polls. With an SRQ nothing is logged, and none
+ * is ever outstanding: only `done` counts.
+ */
 
 /* true: logged. false: it has more than one SGE, or the log may be full: shift_conn_post_recv. */
 static inline bool shift_fast_post_recv(struct shift_recvlog *l, uint64_t wr_id,

@@ -153,7 +153,7 @@ void giveup_fenced(struct shift_conn *c)
 
 	if (fence_pending(c))
 		return;
-	c->recv_final = c->rq.done;
+	c->recv_final = c->rq->done;
 	if (c->closed.type == SHIFT_MSG_CLOSED && !closing)
 		replay_closed(c, &c->closed);
 	else

@@ -50,15 +50,15 @@ static void check_logs(const struct shift_conn *c)
 
 	HOLDS(c, l->tail <= l->ready && l->ready <= l->scan);
 	HOLDS(c, l->scan <= l->sent && l->sent <= l->head);
-	HOLDS(c, l->sig_done <= l->sig_posted);
+	HOLDS(c, *l->sig_done <= l->sig_posted);
 	HOLDS(c, l->cum_signal <= l->cum);
 	HOLDS(c, l->held || l->sent == l->head);
 	HOLDS(c, l->kept <= l->head && l->head <= l->room_end);
 	HOLDS(c, !l->tracked || l->kept <= l->tail);
 	HOLDS(c, l->held == c->holding);
 	HOLDS(c, l->tracked || (c->r == 0 && !c->holding && !conn_recv_held(c)));
-	HOLDS(c, c->cfg.srq || c->rq.done <= c->rq.posted);
-	HOLDS(c, c->cfg.srq || c->rq.posted - c->rq.done <= (uint64_t)c->rq.mask + 1);
+	HOLDS(c, c->cfg.srq || c->rq->done <= c->rq->posted);
+	HOLDS(c, c->cfg.srq || c->rq->posted - c->rq->done <= (uint64_t)c->rq->mask + 1);
 	if (!l->tracked)
 		return; /* tail is of the past */
 	HOLDS(c, l->head - l->tail <= (uint64_t)l->mask + 1);

@@ -53,7 +53,7 @@ static bool all_complete(const struct shift_sendlog *l)
 {
 	if (l->tracked)
 		return l->ready == l->head;
-	return l->sig_posted == l->sig_done && l->cum_signal == l->cum;
+	return l->sig_posted == *l->sig_done && l->cum_signal == l->cum;
 }
 
 /* Since when is that so, at the latest? What was sent before dies of age (7.52). */
@@ -90,14 +90,14 @@ static void ask(struct shift_conn *c, uint64_t now)
 /* Once per no_progress_ns while ACTIVE. */
 void progress_tick(struct shift_conn *c, uint64_t now)
 {
-	bool moved = c->sq.sig_done + c->sq.scan != c->check_done || is_overdue(c, now);
+	bool moved = *c->sq.sig_done + c->sq.scan != c->check_done || is_overdue(c, now);
 
 	note_quiet(c, now);
 	if (now < c->check_at)
 		return;
 	if (c->plan.trouble && retries_are_over(c, now))
 		conn_trouble_over(c);
-	c->check_done = c->sq.sig_done + c->sq.scan;
+	c->check_done = *c->sq.sig_done + c->sq.scan;
 	if (moved || oldest_signaled(c) == NEVER)
 		conn_watch(c, now);
 	else
@@ -133,7 +133,7 @@ static void judge_answer(struct shift_conn *c, const struct shift_msg *m, uint64
 	if (!c->query_open)
 		return; /* the same answer once more */
 	c->query_open = false;
-	if (oldest == NEVER || c->check_done != c->sq.sig_done + c->sq.scan)
+	if (oldest == NEVER || c->check_done != *c->sq.sig_done + c->sq.scan)
 		return; /* moved since the question */
 	if (waits_for_a_receive(c, m, oldest))
 		return; /* when one is there the NIC has its time to come again */
@@ -169,7 +169,7 @@ void progress_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 /* Our NIC's answer to the peer's question. */
 void progress_psn(struct shift_conn *c, const struct shift_event *ev)
 {
-	uint64_t avail = c->cfg.srq ? ev->count : c->rq.posted - c->rq.done;
+	uint64_t avail = c->cfg.srq ? ev->count : c->rq->posted - c->rq->done;
 	struct shift_msg m = {
 		.type = SHIFT_MSG_PSN,
 		.epoch = c->e,

@@ -46,7 +46,7 @@ static void send_switch(struct shift_conn *c)
 /* Rule 2. Frozen: all later copies say the same, but for heard. */
 static void freeze_switch(struct shift_conn *c, uint64_t now)
 {
-	uint64_t avail = c->rq.posted - c->rq.done;
+	uint64_t avail = c->rq->posted - c->rq->done;
 
 	c->mine = (struct shift_msg){
 		.type = SHIFT_MSG_SWITCH,
@@ -55,7 +55,7 @@ static void freeze_switch(struct shift_conn *c, uint64_t now)
 		.committed = rail_live_epoch(c, now),
 		.rep_epoch = c->rep_epoch,
 		.rep_psn = c->rep_psn,
-		.recv_cum = c->rq.done,
+		.recv_cum = c->rq->done,
 		.recv_valid = true,
 		.recv_avail = c->cfg.srq || avail > UINT32_MAX ? UINT32_MAX : (uint32_t)avail,
 		.fence = c->rep_unsure ? SHIFT_FENCE_UNSURE : SHIFT_FENCE_SURE,
@@ -74,7 +74,7 @@ static void send_unproved(struct shift_conn *c, enum shift_fence fence, uint64_t
 		.committed = rail_live_epoch(c, now),
 		.rep_epoch = c->rep_epoch,
 		.rep_psn = c->rep_psn,
-		.recv_cum = c->rq.done,
+		.recv_cum = c->rq->done,
 		.recv_valid = true,
 		.fence = (uint8_t)fence,
 	};
@@ -289,7 +289,7 @@ static void commit_epoch(struct shift_conn *c, const struct shift_msg *m, uint64
 static void post_receives(struct shift_conn *c)
 {
 	struct shift_action *a;
-	uint64_t n = c->cfg.srq ? 0 : c->rq.posted - c->rq.done;
+	uint64_t n = c->cfg.srq ? 0 : c->rq->posted - c->rq->done;
 
 	for (unsigned int i = 0; i < c->cfg.rails; i++)
 		c->rail[i].counts = false; /* what they may still have had is posted here */
@@ -297,7 +297,7 @@ static void post_receives(struct shift_conn *c)
 		return;
 	a = conn_emit(c, SHIFT_ACT_POST_RECV, c->r);
 	a->epoch = c->e;
-	a->first = c->rq.done;
+	a->first = c->rq->done;
 	a->count = (uint32_t)n;
 }
 

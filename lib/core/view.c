@@ -125,8 +125,8 @@ void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v)
 	v->matched = shift_conn_matched(c);
 	v->holding = c->holding;
 	v->planned = c->plan.planned;
-	v->recv_cum = conn_flushing(c) ? c->recv_final : c->rq.done;
-	v->recv_posted = c->cfg.srq ? c->rq.done : c->rq.posted;
+	v->recv_cum = conn_flushing(c) ? c->recv_final : c->rq->done;
+	v->recv_posted = c->cfg.srq ? c->rq->done : c->rq->posted;
 	v->send_tail = c->sq.tracked ? c->sq.tail : shift_sendlog_done_by_signal(&c->sq);
 	v->send_sent = c->sq.sent;
 	v->send_head = c->sq.head;

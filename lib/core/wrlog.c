@@ -52,8 +52,8 @@ size_t shift_sendlog_size(uint32_t cap, uint32_t sge_max, uint32_t inline_max)
 	       round_up_64(slots * send_stride(sge_max, inline_max));
 }
 
-void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32_t sge_max,
-			uint32_t inline_max, uint32_t mtu, bool sig_all)
+void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint64_t *sig_done, uint32_t cap,
+			uint32_t sge_max, uint32_t inline_max, uint32_t mtu, bool sig_all)
 {
 	uint32_t slots = send_slots(cap);
 
@@ -62,6 +62,8 @@ void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32
 	l->side = (uint8_t *)mem + (size_t)slots * sizeof(struct shift_wr_entry);
 	l->mask = l->mask_max = slots - 1;
 	l->room_end = slots;
+	l->sig_done = sig_done;
+	*sig_done = 0;
 	l->cap = cap;
 	l->mtu = mtu;
 	l->side_stride = send_stride(sge_max, inline_max);
@@ -137,7 +139,7 @@ static void use_more_slots(struct shift_sendlog *l)
 /* The newest send, and so each, has completed. */
 static inline bool all_have_completed(const struct shift_sendlog *l)
 {
-	return l->sig_posted == __atomic_load_n(&l->sig_done, __ATOMIC_RELAXED) &&
+	return l->sig_posted == __atomic_load_n(l->sig_done, __ATOMIC_RELAXED) &&
 	       is_signaled(l, shift_sendlog_at(l, l->head - 1));
 }
 
@@ -396,7 +398,7 @@ void shift_sendlog_number(struct shift_sendlog *l, uint64_t n)
 uint64_t shift_sendlog_done_by_signal(const struct shift_sendlog *l)
 {
 	/* The poster may ask while another thread counts. */
-	uint64_t open = l->sig_posted - __atomic_load_n(&l->sig_done, __ATOMIC_RELAXED);
+	uint64_t open = l->sig_posted - __atomic_load_n(l->sig_done, __ATOMIC_RELAXED);
 	uint64_t low = oldest_shown(l);
 	uint64_t i = l->head;
 

@@ -66,12 +66,11 @@ struct shift_sendlog {
 	bool sig_all;
 	bool held; /* what is logged is not posted */
 
-	/* Written per completion. */
-	_Alignas(64) uint64_t sig_done; /* completions seen (untracked) or delivered (tracked) */
+	uint64_t *sig_done; /* shift_hot.sends_done */
 
 	/* Written around a switch. */
-	uint64_t cum_sent;    /* while held: packets up to sent */
-	uint64_t tail;	      /* oldest WR not delivered; stale while untracked */
+	_Alignas(64) uint64_t cum_sent; /* while held: packets up to sent */
+	uint64_t tail;			/* oldest WR not delivered; stale while untracked */
 	uint64_t ready;	      /* tail <= ready: [tail, ready) is DONE and may be delivered */
 	uint64_t scan;	      /* where to look for the WR of the next completion */
 	uint64_t special_end; /* index after the newest WR that must be tracked */
@@ -97,7 +96,7 @@ static inline void shift_count_publish(uint64_t *counter, uint64_t value)
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 static inline bool shift_count_is_beyond(const uint64_t *counter, uint64_t value)
 {
-	if (__builtin_expect(*counter == value, 0))
+	if (__builtin_expect(*counter <= value, 0))
 		return false;
 	__atomic_signal_fence(__ATOMIC_ACQUIRE);
 	return true;
@@ -111,7 +110,7 @@ static inline void shift_count_next(uint64_t *counter)
 #else
 static inline bool shift_count_is_beyond(const uint64_t *counter, uint64_t value)
 {
-	return __atomic_load_n(counter, __ATOMIC_ACQUIRE) != value;
+	return __atomic_load_n(counter, __ATOMIC_ACQUIRE) > value;
 }
 
 static inline void shift_count_next(uint64_t *counter)
@@ -123,9 +122,9 @@ static inline void shift_count_next(uint64_t *counter)
 /* Bytes for the ring and its side storage, a multiple of 64. Capacities as accepted. */
 size_t shift_sendlog_size(uint32_t cap, uint32_t sge_max, uint32_t inline_max);
 
-/* mem: shift_sendlog_size() bytes, 64-byte aligned, borrowed for the log's life. */
-void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32_t sge_max,
-			uint32_t inline_max, uint32_t mtu, bool sig_all);
+/* mem: shift_sendlog_size() bytes, 64-byte aligned, borrowed for the log's life; as is sig_done. */
+void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint64_t *sig_done, uint32_t cap,
+			uint32_t sge_max, uint32_t inline_max, uint32_t mtu, bool sig_all);
 
 /* Of an empty log: only so many slots are used, a power of 2, until more are needed. */
 void shift_sendlog_begin_with(struct shift_sendlog *l, uint32_t slots);
@@ -267,15 +266,21 @@ struct shift_recv_entry {
 
 struct shift_recvlog {
 	struct shift_recv_entry *ring;
-	struct shift_sge *side;
-	uint64_t posted;
+	uint64_t posted; /* 0 with an SRQ */
 	/* Where the next one goes, and where shift_recvlog_post has to look for room again; or
 	 * equal. */
 	struct shift_recv_entry *next, *stop;
 	uint64_t done; /* consumed by a message, since connect */
 	uint32_t mask;
 	uint32_t cap;
+	struct shift_sge *side;
 	uint32_t sge_max;
+};
+
+/* What each completion and each receive reads and writes. */
+struct shift_hot {
+	uint64_t sends_done; /* completions seen (untracked) or delivered (tracked) */
+	struct shift_recvlog recvs;
 };
 
 size_t shift_recvlog_size(uint32_t cap, uint32_t sge_max);

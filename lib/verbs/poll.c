@@ -109,40 +109,45 @@ static struct vqp *qp_of(struct vcq *cq, uint32_t qpn)
  * ns per completion). So the fields are read one by one, in an order in which the compiler does not
  * join them.
  */
-static inline struct vqp *known_qp(struct vcq *cq, const struct ibv_wc *wc)
+static inline struct vqp *known_qp(const struct vcq *cq, const struct ibv_wc *wc)
 {
 	if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0))
 		return NULL;
 	return assoc_find(&cq->qps, wc->qp_num);
 }
 
+/* A receive; of an SRQ, whose QPs have nothing in their logs, in the usual case. */
+static inline bool count_recv(struct vqp *v, struct ibv_wc *wc)
+{
+	return shift_fast_recv_done(&v->hot.log.recvs, &wc->wr_id) ||
+	       (v->hot.srq && srq_qp_count_usual(v, &wc->wr_id));
+}
+
 /* false: it is a receive, and not in the QP's log. */
-static inline bool count_own(const struct vqp *v, struct ibv_wc *wc)
+static inline bool count_own(struct vqp *v, struct ibv_wc *wc)
 {
 	if (wc->opcode & IBV_WC_RECV)
-		return v->hot.recvs_read && shift_fast_recv_done(v->hot.recvs_read, &wc->wr_id);
-	PLAIN_INCREMENT(v->hot.sends_done);
+		return shift_fast_recv_done(&v->hot.log.recvs, &wc->wr_id);
+	PLAIN_INCREMENT(&v->hot.log.sends_done);
 	return true;
 }
 
-/* The same, but one of an SRQ is counted, too, in the usual case. */
-static inline bool count_for(const struct vqp *v, struct ibv_wc *wc)
+/* The same, but one of an SRQ is counted, too. */
+static inline bool count_for(struct vqp *v, struct ibv_wc *wc)
 {
-	if (wc->opcode & IBV_WC_RECV && !v->hot.recvs_read)
-		return srq_qp_count_usual(v, &wc->wr_id);
-	return count_own(v, wc);
+	return wc->opcode & IBV_WC_RECV ? count_recv(v, wc) : count_own(v, wc);
 }
 
-static inline bool count_known(struct vcq *cq, struct ibv_wc *wc)
+static inline bool count_known(const struct vcq *cq, struct ibv_wc *wc)
 {
-	const struct vqp *v = known_qp(cq, wc);
+	struct vqp *v = known_qp(cq, wc);
 
 	return v && count_for(v, wc);
 }
 
-static inline bool count_known_own(struct vcq *cq, struct ibv_wc *wc)
+static inline bool count_known_own(const struct vcq *cq, struct ibv_wc *wc)
 {
-	const struct vqp *v = known_qp(cq, wc);
+	struct vqp *v = known_qp(cq, wc);
 
 	return v && count_own(v, wc);
 }
@@ -324,7 +329,7 @@ static __attribute__((noinline)) int poll_unknown(struct ibv_cq *real_cq, int n,
 	return poll_entered(cq, how, n, wc);
 }
 
-/* The rare ends of hot_poll_cq(), which is inside the gate: so that it has little to save. */
+/* The rare ends of hot_poll_cq, which is inside the gate: so that it has little to save. */
 static __attribute__((noinline)) int polled_unlike(struct vcq *cq, int got)
 {
 	if (got > 0)
@@ -338,7 +343,7 @@ static __attribute__((noinline)) int polled_unlike(struct vcq *cq, int got)
 int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
 {
 	struct vcq *cq = gate_find(&gate_mine.poll, real_cq);
-	const struct vqp *v;
+	struct vqp *v;
 	int got;
 
 	if (__builtin_expect(!cq, 0))
@@ -352,7 +357,14 @@ int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
 	__asm__("" : "+a"(got)); /* it is 1 already: the compiler must not load it again */
 	wc = gate_mark(&cq->gate);
 	v = known_qp(cq, wc);
-	if (__builtin_expect(!v || !count_for(v, wc), 0))
+	if (__builtin_expect(!v, 0))
+		return polled_unlike(cq, 1);
+	if (!(wc->opcode & IBV_WC_RECV)) {
+		PLAIN_INCREMENT(&v->hot.log.sends_done);
+		gate_leave(&cq->gate, GATE_OWNED);
+		return got;
+	}
+	if (__builtin_expect(!count_recv(v, wc), 0))
 		return polled_unlike(cq, 1);
 	gate_leave(&cq->gate, GATE_OWNED);
 	return got;

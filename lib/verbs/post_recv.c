@@ -75,7 +75,7 @@ static __attribute__((noinline)) int slow_post_recv(struct vqp *v, struct ibv_re
 
 static inline bool log_recv(struct vqp *v, uint64_t wr_id, const struct ibv_sge *sge, int num_sge)
 {
-	return shift_fast_post_recv(v->hot.recvs, wr_id, (const struct shift_sge *)sge,
+	return shift_fast_post_recv(&v->hot.log.recvs, wr_id, (const struct shift_sge *)sge,
 				    (uint32_t)num_sge);
 }
 
@@ -93,12 +93,16 @@ static __attribute__((noinline)) int log_other_recv(struct vqp *v, const struct 
 	return -shift_conn_post_recv(v->conn, &log, &rail);
 }
 
-/* What goes to the NIC: with our mark, if there is one, in place of the program's wr_id, which is
- * in the log. */
-static inline void copy_recv(const struct vqp *v, struct ibv_recv_wr *to,
+static inline bool is_marked(const struct vqp *v)
+{
+	return v->hot.recv_marked.wr_id;
+}
+
+/* What goes to the NIC with our mark, in place of the program's wr_id, which is in the log. */
+static inline void mark_recv(const struct vqp *v, struct ibv_recv_wr *to,
 			     const struct ibv_recv_wr *wr, struct ibv_recv_wr *next)
 {
-	to->wr_id = v->hot.recv_marked.wr_id ? v->hot.recv_marked.wr_id : wr->wr_id;
+	to->wr_id = v->hot.recv_marked.wr_id;
 	to->next = next;
 	to->sg_list = wr->sg_list;
 	to->num_sge = wr->num_sge;
@@ -155,7 +159,83 @@ static inline __attribute__((always_inline)) int recv_one(struct vqp *v, struct 
 	return err;
 }
 
-/* Logs and copies receives from *wr on, which it moves on. Returns how many; *err: why the next one
+/* 0 or what the program's call returns. */
+static inline int log_any_recv(struct vqp *v, const struct ibv_recv_wr *wr)
+{
+	return log_recv_fast(v, wr) ? 0 : log_other_recv(v, wr);
+}
+
+/* Logs the list up to the first that cannot be, and returns that one, with *err; or NULL. *n: how
+ * many were. */
+static inline struct ibv_recv_wr *log_recvs(struct vqp *v, struct ibv_recv_wr *wr, uint32_t *n,
+					    int *err)
+{
+	for (*n = 0; wr; wr = wr->next, ++*n) {
+		*err = log_any_recv(v, wr);
+		if (*err)
+			break;
+	}
+	return wr;
+}
+
+/* All n were logged, and the NIC has refused the list from `refused` on. Inside the gate, which it
+ * leaves. */
+static __attribute__((noinline)) int recvs_failed(struct vqp *v, enum gate_how how, int err,
+						  struct ibv_recv_wr *wr, uint32_t n,
+						  const struct ibv_recv_wr *refused,
+						  struct ibv_recv_wr **bad)
+{
+	struct ibv_recv_wr *one = wr;
+	uint32_t behind = n - 1;
+
+	for (; behind && one != refused; one = one->next)
+		behind--;
+	if (one == refused || n == 1)
+		return recv_failed(v, how, err, one, behind, bad);
+	recv_refused(v, how, err); /* nobody knows how many it has got: see below */
+	return 0;
+}
+
+/* Only the n of [wr, end) could be logged: they are posted one by one, and the program hears of
+ * the next. Inside the gate, which it leaves. */
+static __attribute__((noinline)) int recvs_part(struct vqp *v, enum gate_how how,
+						struct ibv_recv_wr *wr, uint32_t n,
+						struct ibv_recv_wr *end, int full,
+						struct ibv_recv_wr **bad)
+{
+	for (; wr != end; wr = wr->next, n--) {
+		struct ibv_recv_wr one = *wr, *refused;
+		int err;
+
+		one.next = NULL;
+		err = v->post_recv(v->qp, &one, &refused);
+		if (err)
+			return recv_failed(v, how, err, wr, n - 1, bad);
+	}
+	gate_leave(&v->hot.recv_gate, how);
+	*bad = end;
+	return full;
+}
+
+/* A list without marks: it goes to the NIC as it is. Inside the gate, which it leaves. */
+static inline int recvs_unmarked(struct vqp *v, enum gate_how how, struct ibv_recv_wr *wr,
+				 struct ibv_recv_wr **bad)
+{
+	struct ibv_recv_wr *refused = NULL, *end;
+	uint32_t n;
+	int err;
+
+	end = log_recvs(v, wr, &n, &err);
+	if (__builtin_expect(end != NULL, 0))
+		return recvs_part(v, how, wr, n, end, err, bad);
+	err = n ? v->post_recv(v->qp, wr, &refused) : 0;
+	if (__builtin_expect(err, 0))
+		return recvs_failed(v, how, err, wr, n, refused, bad);
+	gate_leave(&v->hot.recv_gate, how);
+	return 0;
+}
+
+/* Logs and marks receives from *wr on, which it moves on. Returns how many; *err: why the next one
  * cannot be logged. */
 static uint32_t chain_recvs(struct vqp *v, struct ibv_recv_wr **wr, struct ibv_recv_wr *chain,
 			    int *err)
@@ -163,12 +243,10 @@ static uint32_t chain_recvs(struct vqp *v, struct ibv_recv_wr **wr, struct ibv_r
 	struct ibv_recv_wr *one = *wr, *to = chain;
 
 	for (; one && to < chain + CHAIN; one = one->next, to++) {
-		if (!log_recv_fast(v, one)) {
-			*err = log_other_recv(v, one);
-			if (*err)
-				break;
-		}
-		copy_recv(v, to, one, to + 1);
+		*err = log_any_recv(v, one);
+		if (*err)
+			break;
+		mark_recv(v, to, one, to + 1);
 	}
 	if (to != chain)
 		to[-1].next = NULL;
@@ -177,7 +255,7 @@ static uint32_t chain_recvs(struct vqp *v, struct ibv_recv_wr **wr, struct ibv_r
 }
 
 /* Inside the gate, which it leaves. */
-static __attribute__((noinline)) int recv_entered(struct vqp *v, enum gate_how how,
+static __attribute__((noinline)) int recvs_marked(struct vqp *v, enum gate_how how,
 						  struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct ibv_recv_wr chain[CHAIN], *refused, *first = wr;
@@ -206,6 +284,19 @@ static __attribute__((noinline)) int recv_entered(struct vqp *v, enum gate_how h
 	return full;
 }
 
+/* Inside the gate, which it leaves. */
+static inline int recv_list(struct vqp *v, enum gate_how how, struct ibv_recv_wr *wr,
+			    struct ibv_recv_wr **bad)
+{
+	return is_marked(v) ? recvs_marked(v, how, wr, bad) : recvs_unmarked(v, how, wr, bad);
+}
+
+static __attribute__((noinline)) int recv_entered(struct vqp *v, enum gate_how how,
+						  struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	return recv_list(v, how, wr, bad);
+}
+
 /* To a QP that this thread does not remember. */
 static __attribute__((noinline)) int recv_unknown(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 						  struct ibv_recv_wr **bad)
@@ -227,11 +318,14 @@ static __attribute__((noinline)) int recv_unknown(struct ibv_qp *qp, struct ibv_
 static inline int recv_logged(struct vqp *v, enum gate_how how, struct ibv_recv_wr *wr,
 			      struct ibv_recv_wr **bad)
 {
-	struct ibv_recv_wr to, *refused;
+	struct ibv_recv_wr marked, *refused, *to = wr;
 	int err;
 
-	copy_recv(v, &to, wr, NULL);
-	err = v->post_recv(v->qp, &to, &refused);
+	if (is_marked(v)) {
+		mark_recv(v, &marked, wr, NULL);
+		to = &marked;
+	}
+	err = v->post_recv(v->qp, to, &refused);
 	if (__builtin_expect(err, 0))
 		return recv_failed(v, how, err, wr, 0, bad);
 	gate_leave(&v->hot.recv_gate, how);
@@ -247,7 +341,7 @@ static __attribute__((noinline)) int recv_shared(struct vqp *v, struct ibv_recv_
 	if (how == GATE_IS_SHUT)
 		return slow_post_recv(v, wr, bad);
 	if (wr->next || !log_recv_fast(v, wr))
-		return recv_entered(v, how, wr, bad);
+		return recv_list(v, how, wr, bad);
 	return recv_logged(v, how, wr, bad);
 }
 
@@ -266,7 +360,7 @@ int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	if (__builtin_expect(wr->next || !log_recv(v, wr->wr_id, sge, num_sge), 0))
 		return recv_entered(v, GATE_OWNED, wr, bad);
 	v->hot.recv_now = wr;
-	if (v->hot.recv_marked.wr_id) {
+	if (is_marked(v)) {
 		v->hot.recv_marked.sg_list = sge;
 		v->hot.recv_marked.num_sge = num_sge;
 		wr = &v->hot.recv_marked;

@@ -402,17 +402,23 @@ static __attribute__((noinline)) int post_rest(struct vqp *v, enum gate_how how,
 }
 
 /* Inside the gate, which it leaves. */
+static inline int post_new_list(struct vqp *v, enum gate_how how, struct ibv_send_wr *wr,
+				struct ibv_send_wr **bad)
+{
+	struct ibv_send_wr *rest = log_list(v, wr, v->init.cap.max_send_wr);
+
+	return rest ? post_rest(v, how, wr, rest, bad) : post_whole(v, how, wr, bad);
+}
+
+/* The same of a list that may be empty. */
 static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how how,
 						  struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct ibv_send_wr *rest;
-
 	if (__builtin_expect(!wr, 0)) { /* soft-RoCE takes an empty list for an error */
 		gate_leave(&v->hot.send_gate, how);
 		return 0;
 	}
-	rest = log_list(v, wr, v->init.cap.max_send_wr);
-	return rest ? post_rest(v, how, wr, rest, bad) : post_whole(v, how, wr, bad);
+	return post_new_list(v, how, wr, bad);
 }
 
 /* One that does not go the shortest way; as the owner, inside the gate, which it leaves. */
@@ -459,7 +465,7 @@ static __attribute__((noinline)) int post_shared(struct vqp *v, struct ibv_send_
 	if (how == GATE_IS_SHUT)
 		return slow_post_send(v, wr, bad);
 	if (wr->next || !log_one(v, wr))
-		return post_entered(v, how, wr, bad);
+		return post_new_list(v, how, wr, bad);
 	return post_whole(v, how, wr, bad);
 }
 

@@ -120,6 +120,7 @@ static bool conn_new(struct vqp *v)
 		.srq = v->hot.srq,
 		.exactly_once = env.exactly_once,
 		.lost_atomic_continue = env.lost_atomic_continue,
+		.hot = &v->hot.log,
 		/* Without automatic fail-back the hold-down never ends: 2^61 ns do not pass, and
 		 * can be added to a time without overflow. */
 		.hold_down_ns = env.failback == FAILBACK_AUTO ? 0 : 1ull << 61,
@@ -189,9 +190,6 @@ static void qp_protect(struct vqp *v)
 		v->program.why = STATS_UNPROTECTED_NO_MEMORY;
 		return;
 	}
-	v->hot.sends_done = shift_fast_done(v->conn);
-	v->hot.recvs = shift_fast_recvs(v->conn);
-	v->hot.recvs_read = v->hot.srq ? NULL : v->hot.recvs;
 	v->marker = random_number();
 	if (v->send_cq == v->recv_cq)
 		v->hot.recv_marked.wr_id = random_number();

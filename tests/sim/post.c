@@ -103,7 +103,7 @@ void post_count(unsigned int h, const struct cqe *c)
 
 	W.core_events++;
 	if (!c->is_recv && me->counts) {
-		++*shift_fast_done(me->c);
+		me->cfg.hot->sends_done++;
 	} else {
 		post_tag(h, &W.qp[h][0], c, &sc);
 		shift_conn_cqe(me->c, &sc, &wc, 0);
@@ -287,7 +287,7 @@ bool host_recv(unsigned int h, const struct shift_recv_wr *wr)
 	int rail, rc;
 
 	if (me->fast && !me->cfg.srq &&
-	    shift_fast_post_recv(shift_fast_recvs(me->c), wr->wr_id, wr->sge, wr->num_sge))
+	    shift_fast_post_recv(&me->cfg.hot->recvs, wr->wr_id, wr->sge, wr->num_sge))
 		rc = rail = 0;
 	else
 		rc = shift_conn_post_recv(me->c, wr, &rail);

@@ -11,6 +11,7 @@ struct world worlds[CONNS], *wp = worlds;
 uint32_t conns = 1;
 struct tally T;
 uint8_t mem[CONNS][HOSTS][M_REGIONS][SLOTS * SLOT_BYTES] __attribute__((aligned(4096)));
+static struct shift_hot conn_hot[CONNS][HOSTS];
 static uint8_t conn_mem[CONNS][HOSTS][1u << 18] __attribute__((aligned(64)));
 
 /* The rest is written before it is read: sources when a WR is made. What an earlier life or
@@ -114,6 +115,7 @@ void host_live(unsigned int h)
 			q->state = QP_RESET;
 	}
 	W.qp[h][0].retry_inf = me->retry_inf;
+	me->cfg.hot = &conn_hot[W.conn][h];
 	me->c = shift_conn_init(conn_mem[W.conn][h], sizeof(conn_mem[W.conn][h]), &me->cfg, W.now);
 	if (!me->c)
 		violation("shift_conn_init refuses the configuration");

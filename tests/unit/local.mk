@@ -414,7 +414,7 @@ core_wraps = \
 	$(wrap)shift_conn_stats $(wrap)shift_conn_lazy_deadline $(wrap)shift_conn_idle \
 	$(wrap)shift_conn_activity $(wrap)shift_conn_dump \
 	$(wrap)shift_conn_tombstone $(wrap)shift_fast_post_other $(wrap)shift_fast_post_list \
-	$(wrap)shift_fast_fold $(wrap)shift_fast_recvs $(wrap)shift_fast_done
+	$(wrap)shift_fast_fold
 
 tests_unit_test_rooms_qp_SOURCES = tests/unit/test_rooms_qp.c $(rooms_world)
 tests_unit_test_rooms_qp_CFLAGS = $(rooms_cflags)

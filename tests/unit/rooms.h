@@ -50,7 +50,7 @@ struct core_script {
 	struct shift_wc completion[SCRIPT_MAX]; /* what it makes for the program */
 	unsigned int completions, completions_taken;
 	void (*on_event)(const struct shift_event *ev);
-	uint64_t head, done;
+	uint64_t head;
 	uint64_t deadline, activity;
 	bool idle, waits;
 	int post_result, post_rail;
@@ -68,7 +68,6 @@ struct core_script {
 	uint8_t opcode; /* likewise; 0: of each kind */
 	bool no_memory;
 	uint32_t run_takes; /* a run of so many may begin */
-	struct shift_recvlog recvs;
 };
 extern struct core_script core;
 

@@ -55,8 +55,6 @@ bool __wrap_shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
 const struct shift_raw_wr *__wrap_shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
 						       const struct shift_raw_wr *wr, uint32_t n);
 void __wrap_shift_fast_fold(struct shift_conn *c, struct shift_run *r);
-struct shift_recvlog *__wrap_shift_fast_recvs(struct shift_conn *c);
-uint64_t *__wrap_shift_fast_done(struct shift_conn *c);
 
 /* --- its life ------------------------------------------------------------------------------ */
 
@@ -407,17 +405,4 @@ void __wrap_shift_fast_fold(struct shift_conn *c, struct shift_run *r)
 	if (!to_be_folded)
 		trace_add("fold\n");
 	to_be_folded = false;
-}
-
-uint64_t *__wrap_shift_fast_done(struct shift_conn *c)
-{
-	(void)c;
-	return &core.done;
-}
-
-/* Of no size: receives go the other way. */
-struct shift_recvlog *__wrap_shift_fast_recvs(struct shift_conn *c)
-{
-	(void)c;
-	return &core.recvs;
 }

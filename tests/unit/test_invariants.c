@@ -57,10 +57,10 @@ static void must_abort(void (*spoil)(struct shift_conn *), const char *what)
 SPOIL(scan_ahead, c->sq.scan = c->sq.sent + 1);
 SPOIL(sent_ahead, c->sq.sent = c->sq.head + 1);
 SPOIL(sent_behind, c->sq.sent--);
-SPOIL(done_ahead, c->sq.sig_done = c->sq.sig_posted + 1);
+SPOIL(done_ahead, *c->sq.sig_done = c->sq.sig_posted + 1);
 SPOIL(signal_ahead, c->sq.cum_signal = c->sq.cum + 1);
 SPOIL(cum_backwards, shift_sendlog_at(&c->sq, c->sq.tail)->cum += 100);
-SPOIL(received_ahead, c->rq.done = c->rq.posted + 1);
+SPOIL(received_ahead, c->rq->done = c->rq->posted + 1);
 SPOIL(two_rails, (c->rail[2].armed = true, c->rail[2].dirty_until = NEVER));
 SPOIL(fence_of_nothing, c->rail[2].fencing = true);
 SPOIL(hung_and_armed, c->rail[c->r].hung = true);
@@ -86,10 +86,10 @@ static void a_broken_invariant_ends_the_process(void **state)
 		{scan_ahead, "l->scan <= l->sent"},
 		{sent_ahead, "l->sent <= l->head"},
 		{sent_behind, "l->sent == l->head"},
-		{done_ahead, "l->sig_done <= l->sig_posted"},
+		{done_ahead, "*l->sig_done <= l->sig_posted"},
 		{signal_ahead, "l->cum_signal <= l->cum"},
 		{cum_backwards, "e->cum >= before"},
-		{received_ahead, "c->rq.done <= c->rq.posted"},
+		{received_ahead, "c->rq->done <= c->rq->posted"},
 		{two_rails, "open <= 1"},
 		{fence_of_nothing, "!r->fencing || r->armed"},
 		{hung_and_armed, "!(r->hung || r->unaccounted)"},

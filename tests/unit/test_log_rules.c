@@ -18,11 +18,12 @@ enum { CAP = 5, MTU = 256 };
 
 static _Alignas(64) uint8_t memory[1 << 16];
 static struct shift_sendlog l;
+static uint64_t sig_done;
 
 static void new_log(uint32_t sge_max, uint32_t inline_max, uint32_t mtu)
 {
 	assert_true(shift_sendlog_size(CAP, sge_max, inline_max) <= sizeof(memory));
-	shift_sendlog_init(&l, memory, CAP, sge_max, inline_max, mtu, false);
+	shift_sendlog_init(&l, memory, &sig_done, CAP, sge_max, inline_max, mtu, false);
 }
 
 static int setup(void **state)

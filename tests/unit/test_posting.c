@@ -162,9 +162,9 @@ static void refused_receives_are_forgotten(void **state)
 
 		for (wr.wr_id = 0; wr.wr_id < 3; wr.wr_id++)
 			assert_int_equal(shift_conn_post_recv(c, &wr, &rail), 0);
-		c->rq.done = 1; /* which cannot be refused any more */
+		c->rq->done = 1; /* which cannot be refused any more */
 		shift_conn_unpost_recv(c, row[i].refused);
-		assert_int_equal(c->rq.posted, row[i].posted);
+		assert_int_equal(c->rq->posted, row[i].posted);
 		free(c);
 	}
 }

@@ -651,7 +651,7 @@ static void a_fast_qp_of_a_slow_cq_is_only_counted(void **state)
 	rooms_be_fast(v, true);
 	gate_shut(&world.send_cq.gate); /* by that other QP */
 	v->recv_cq = &world.send_cq;
-	core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4, .posted = 1};
+	v->hot.log.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4, .posted = 1};
 	world.wc[world.wcs++] = completion(0x10, QPN, 0, IBV_WC_SEND);
 	world.wc[world.wcs++] = completion(0x55, QPN, 0, IBV_WC_RECV);
 	world.wc[world.wcs++] = completion(0x11, QPN, 0, IBV_WC_RDMA_READ);
@@ -660,8 +660,8 @@ static void a_fast_qp_of_a_slow_cq_is_only_counted(void **state)
 	drain();
 	pthread_mutex_unlock(&v->lock);
 	assert_traced("");
-	assert_int_equal(core.done, 2);
-	assert_int_equal(core.recvs.done, 1);
+	assert_int_equal(v->hot.log.sends_done, 2);
+	assert_int_equal(v->hot.log.recvs.done, 1);
 	assert_int_equal(v->hot.slow, 0);
 	assert_int_equal(vcq_take(&world.send_cq, 8, wc), 3);
 	assert_int_equal(wc[0].wr_id, 0x10);
@@ -673,7 +673,7 @@ static void a_fast_qp_of_a_slow_cq_is_only_counted(void **state)
 	drain();
 	assert_non_null(strstr(trace_text(), "cqe recv id 0x56 "));
 	assert_non_null(strstr(trace_text(), "cqe send id 0x12 "));
-	assert_int_equal(core.done, 2);
+	assert_int_equal(v->hot.log.sends_done, 2);
 	gate_open(&world.send_cq.gate);
 	v->recv_cq = &world.recv_cq;
 	core.fast = false;

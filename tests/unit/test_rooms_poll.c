@@ -53,7 +53,7 @@ static void completions_are_counted(void **state)
 		assert_traced("cqe send id 0x10 rail 0 epoch 4 status 0 vendor 0 bytes 0\n"
 			      "cqe recv id 0x20 rail 0 epoch 4 status 0 vendor 0 bytes 0\n"
 			      "cqe recv id 0x21 rail 0 epoch 4 status 0 vendor 0 bytes 0\n");
-		assert_int_equal(core.done, 2);
+		assert_int_equal(v->hot.log.sends_done, 2);
 		assert_int_equal(wc[0].wr_id, 0x110); /* as lib/core says */
 		assert_int_equal(wc[1].wr_id, 0x11);
 		assert_int_equal(wc[3].wr_id, 0x120);
@@ -74,7 +74,7 @@ static void completions_of_each_qp_are_its_own(void **state)
 	nic_has(5, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
 	assert_int_equal(hot_poll_cq(&world.real_send_cq, 8, wc), 6);
 	assert_traced("cqe send id 0x1 rail 0 epoch 0 status 0 vendor 0 bytes 0\n");
-	assert_int_equal(core.done, 2); /* also of the one behind another QP's */
+	assert_int_equal(v->hot.log.sends_done, 2); /* also of the one behind another QP's */
 	assert_int_equal(wc[2].wr_id, 3);
 	assert_int_equal(wc[4].status, IBV_WC_RETRY_EXC_ERR);
 }
@@ -384,7 +384,8 @@ static void a_receive_has_the_programs_wr_id(void **state)
 		int got = 0;
 
 		begin_fast(state);
-		core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4, .posted = 2};
+		v->hot.log.recvs = (struct shift_recvlog){
+			.ring = ring, .mask = 3, .cap = 4, .posted = 2};
 		nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND); /* so that it is known */
 		nic_has(0x55, QPN, IBV_WC_SUCCESS, IBV_WC_RECV);
 		nic_has(0x55, QPN, IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM);
@@ -393,7 +394,7 @@ static void a_receive_has_the_programs_wr_id(void **state)
 			got += hot_poll_cq(&world.real_send_cq, batch, wc + got);
 		assert_int_equal(wc[1].wr_id, 0x71);
 		assert_int_equal(wc[2].wr_id, 0x72);
-		assert_int_equal(core.recvs.done, 2);
+		assert_int_equal(v->hot.log.recvs.done, 2);
 		assert_traced("cqe send id 0x1 rail 0 epoch 0 status 0 vendor 0 bytes 0\n"
 			      "cqe recv id 0x56 rail 0 epoch 0 status 0 vendor 0 bytes 0\n");
 		end(state);
@@ -407,15 +408,15 @@ static void an_error_is_not_counted(void **state)
 	struct ibv_wc wc[2];
 
 	(void)state;
-	core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4, .posted = 1};
+	v->hot.log.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4, .posted = 1};
 	nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
 	assert_int_equal(hot_poll_cq(&world.real_send_cq, 1, wc), 1);
 	nic_has(2, QPN, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV);
 	nic_has(3, QPN, IBV_WC_WR_FLUSH_ERR, IBV_WC_SEND);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(hot_poll_cq(&world.real_send_cq, 1, wc), 0);
-	assert_int_equal(core.recvs.done, 0);
-	assert_int_equal(core.done, 0);
+	assert_int_equal(v->hot.log.recvs.done, 0);
+	assert_int_equal(v->hot.log.sends_done, 0);
 }
 
 /* --- a QP that is gone --------------------------------------------------------------------- */
@@ -452,7 +453,7 @@ static void a_cq_forgets_a_qp(void **state)
 		assert_int_equal(hot_poll_cq(&world.real_send_cq, 1, wc), 1);
 	}
 	assert_traced("cqe send id 0x2 rail 0 epoch 0 status 0 vendor 0 bytes 0\n");
-	assert_int_equal(core.done, 1);
+	assert_int_equal(v->hot.log.sends_done, 1);
 }
 
 static unsigned int forgets;

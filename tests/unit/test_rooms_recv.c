@@ -82,7 +82,7 @@ static void receives_alone(void)
 	bool mark = v->hot.recv_marked.wr_id;
 
 	trace_clear();
-	core.recvs = (struct shift_recvlog){
+	v->hot.log.recvs = (struct shift_recvlog){
 		.ring = ring, .next = ring, .stop = ring + 4, .mask = 3, .cap = 4};
 	recv_wr[0].num_sge = recv_wr[2].num_sge = recv_wr[3].num_sge = 1;
 	recv_wr[1].num_sge = 0;
@@ -95,7 +95,7 @@ static void receives_alone(void)
 			   : "receive 0x10 id 0x30 [0x100 10 0xa]\n"
 			     "receive 0x10 id 0x31\n"
 			     "receive 0x10 id 0x32 [0x200 20 0xb]\n");
-	assert_int_equal(core.recvs.posted, 3);
+	assert_int_equal(v->hot.log.recvs.posted, 3);
 	assert_int_equal(ring[2].wr_id, 0x32);
 	assert_int_equal(ring[2].sge.length, 20);
 	assert_int_equal(ring[1].num_sge, 0);
@@ -110,7 +110,7 @@ static void receives_alone(void)
 static void receives_in_a_list(void)
 {
 	trace_clear();
-	core.recvs = (struct shift_recvlog){
+	v->hot.log.recvs = (struct shift_recvlog){
 		.ring = ring, .next = ring, .stop = ring + 4, .mask = 3, .cap = 4};
 	for (unsigned int i = 0; i < 4; i++)
 		recv_wr[i].num_sge = 1;
@@ -119,7 +119,7 @@ static void receives_in_a_list(void)
 	assert_int_equal(hot_post_recv(v->qp, recv_wr + 1, &recv_bad), 0);
 	for (unsigned int i = 0; i < 4; i++)
 		assert_int_equal(ring[i].wr_id, 0x30 + i);
-	assert_int_equal(core.recvs.posted, 4);
+	assert_int_equal(v->hot.log.recvs.posted, 4);
 	assert_int_equal(world.recv_posts, 1);
 	assert_traced(v->hot.recv_marked.wr_id ? "receive 0x10 id 0x55 [0x100 10 0xa]\n"
 						 "receive 0x10 id 0x55 [0x100 10 0xa]\n"
@@ -317,7 +317,7 @@ static void a_long_list_of_receives(void **state)
 
 		v->hot.recv_marked.wr_id = mark;
 		assert_int_equal(receive_many(), 0);
-		assert_int_equal(world.recv_posts, 3);
+		assert_int_equal(world.recv_posts, mark ? 3 : 1);
 		for (unsigned int i = 0; i < MANY; i++) {
 			char line[64];
 
@@ -336,27 +336,66 @@ static void a_long_list_of_receives(void **state)
 /* How many the log has when the i-th is refused. */
 static unsigned int logged_with(unsigned int i)
 {
-	unsigned int n = (i / AT_ONCE + 1) * AT_ONCE;
+	unsigned int n = v->hot.recv_marked.wr_id ? (i / AT_ONCE + 1) * AT_ONCE : MANY;
 
 	return n < MANY ? n : MANY;
 }
 
 static void the_program_is_told_which_was_refused(void **state)
 {
-	for (unsigned int i = 0; i < MANY; i++) {
+	for (unsigned int i = 0; i < 2 * MANY; i++) {
+		unsigned int at = i / 2;
 		char line[64];
 
 		begin_fast(state);
-		v->hot.recv_marked.wr_id = 0x55;
+		v->hot.recv_marked.wr_id = i % 2 ? 0x55 : 0;
 		world.post_result = EINVAL;
-		world.post_fails_at = (int)i + 1;
+		world.post_fails_at = (int)at + 1;
 		assert_int_equal(receive_many(), EINVAL);
-		assert_ptr_equal(recv_bad, many + i);
-		assert_int_equal(lines_with("log receive "), logged_with(i) + 1);
-		assert_int_equal(lines_with("\nreceive 0x10 id 0x55 "), i + 1);
-		snprintf(line, sizeof(line), "\nunlog receive %u\n", logged_with(i) - i);
+		assert_ptr_equal(recv_bad, many + at);
+		assert_int_equal(lines_with("log receive "), logged_with(at) + 1);
+		assert_int_equal(lines_with("\nreceive 0x10 id "), at + 1);
+		assert_int_equal(lines_with("\nreceive 0x10 id 0x55 "), i % 2 ? at + 1 : 0);
+		snprintf(line, sizeof(line), "\nunlog receive %u\n", logged_with(at) - at);
 		assert_non_null(strstr(trace_text(), line));
 		v->hot.recv_marked.wr_id = 0;
+		end(state);
+	}
+}
+
+/* The log has room for some of them. */
+static void a_long_list_of_which_a_part_is_logged(void **state)
+{
+	for (int i = 0; i < 2 * MANY; i++) {
+		int takes = i / 2;
+
+		begin_fast(state);
+		v->hot.recv_marked.wr_id = i % 2 ? 0x55 : 0;
+		core.post_ends_after = takes;
+		assert_int_equal(receive_many(), ENOMEM);
+		assert_ptr_equal(recv_bad, many + takes);
+		assert_int_equal(world.recv_posts, i % 2 ? (takes + AT_ONCE - 1) / AT_ONCE : takes);
+		assert_int_equal(lines_with("\nreceive 0x10 id "), takes);
+		assert_int_equal(lines_with("unlog"), 0);
+		v->hot.recv_marked.wr_id = 0;
+		end(state);
+	}
+}
+
+/* And of these the NIC refuses one. */
+static void a_part_of_which_one_is_refused(void **state)
+{
+	for (int at = 0; at < 5; at++) {
+		char line[64];
+
+		begin_fast(state);
+		core.post_ends_after = 5;
+		world.post_result = EINVAL;
+		world.post_fails_at = at + 1;
+		assert_int_equal(receive_many(), EINVAL);
+		assert_ptr_equal(recv_bad, many + at);
+		snprintf(line, sizeof(line), "\nunlog receive %u\n", 5 - at);
+		assert_non_null(strstr(trace_text(), line));
 		end(state);
 	}
 }
@@ -384,6 +423,7 @@ static void a_broken_nic_keeps_the_one_that_it_refused(void **state)
 		snprintf(line, sizeof(line), "\nunlog receive %u\n", logged_with(i) - i - 1);
 		assert_int_equal(lines_with(line), logged_with(i) > i + 1);
 		assert_int_equal(lines_with("unlog receive "), logged_with(i) > i + 1);
+		assert_null(strstr(told, "unlog"));
 		for (unsigned int k = 0; k < MANY; k++) {
 			snprintf(line, sizeof(line), "log receive id %#x ", 0x100 + k);
 			assert_int_equal(!strstr(told, line), k <= i);
@@ -477,6 +517,8 @@ int main(void)
 		ALONE(behind_a_receive_that_was_refused),
 		FAST(a_long_list_of_receives),
 		ALONE(the_program_is_told_which_was_refused),
+		ALONE(a_long_list_of_which_a_part_is_logged),
+		ALONE(a_part_of_which_one_is_refused),
 		ALONE(a_broken_nic_keeps_the_one_that_it_refused),
 		FAST(a_chain_that_fails_without_bad),
 		ALONE(nobody_posts_until_lib_core_knows),

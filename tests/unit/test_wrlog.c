@@ -14,6 +14,7 @@
 
 static struct shift_sendlog log_;
 static void *mem;
+static uint64_t sig_done;
 
 static int setup(void **state)
 {
@@ -21,7 +22,7 @@ static int setup(void **state)
 
 	(void)state;
 	mem = aligned_alloc(64, n);
-	shift_sendlog_init(&log_, mem, CAP, 3, 100, 1000, false);
+	shift_sendlog_init(&log_, mem, &sig_done, CAP, 3, 100, 1000, false);
 	return mem ? 0 : -1;
 }
 
@@ -49,7 +50,7 @@ static void wraps(void **state)
 	for (uint64_t i = 0; i < 1000; i++) {
 		assert_int_equal(post(i, SHIFT_OP_WRITE, 2500, SHIFT_F_SIGNALED), 0);
 		if (i >= CAP - 1)
-			log_.sig_done++;
+			++*log_.sig_done;
 	}
 	assert_true(shift_sendlog_done_by_signal(&log_) == 1000 - (CAP - 1));
 	assert_true(shift_sendlog_at(&log_, 999)->wr_id == 999);
@@ -68,7 +69,7 @@ static void unsignaled_are_found_by_their_flushes(void **state)
 	post(1, SHIFT_OP_WRITE, 1, 0);
 	post(2, SHIFT_OP_WRITE, 1, 0);
 	post(3, SHIFT_OP_WRITE, 1, SHIFT_F_SIGNALED);
-	log_.sig_done = 1;
+	*log_.sig_done = 1;
 	assert_true(shift_sendlog_done_by_signal(&log_) == 1);
 	/* Two flushes: WR 1 was acknowledged, though no completion said so. */
 	assert_true(shift_sendlog_settle(&log_, 2, true) == 2);
@@ -80,7 +81,7 @@ static void a_flush_count_cannot_hide_a_signaled_wr(void **state)
 	post(0, SHIFT_OP_WRITE, 1, SHIFT_F_SIGNALED);
 	post(1, SHIFT_OP_WRITE, 1, SHIFT_F_SIGNALED);
 	post(2, SHIFT_OP_WRITE, 1, 0);
-	log_.sig_done = 1;
+	*log_.sig_done = 1;
 	assert_true(shift_sendlog_settle(&log_, 0, true) == 1);
 }
 
@@ -89,7 +90,7 @@ static void an_inexact_fence_believes_signals_only(void **state)
 	(void)state;
 	post(0, SHIFT_OP_WRITE, 1, SHIFT_F_SIGNALED);
 	post(1, SHIFT_OP_WRITE, 1, 0);
-	log_.sig_done = 1;
+	*log_.sig_done = 1;
 	assert_true(shift_sendlog_settle(&log_, 0, false) == 1);
 }
 
@@ -221,7 +222,7 @@ static void what_a_full_log_refuses_changes_nothing(void **state)
 	struct shift_wr_entry oldest;
 
 	(void)state;
-	shift_sendlog_init(&log_, mem, 8, 3, 100, 1000, false);
+	shift_sendlog_init(&log_, mem, &sig_done, 8, 3, 100, 1000, false);
 	for (uint64_t i = 0; i < 16; i++)
 		assert_int_equal(post(i, SHIFT_OP_WRITE, 1, SHIFT_F_SIGNALED), 0);
 	shift_sendlog_hold(&log_);
@@ -249,7 +250,7 @@ static void unpost_does_not_end_an_unsignaled_run(void **state)
 	struct shift_wr wr = {.opcode = SHIFT_OP_WRITE, .sge = &sge, .num_sge = 1};
 
 	(void)state;
-	shift_sendlog_init(&l, large, 16, 1, 0, 256, false);
+	shift_sendlog_init(&l, large, &sig_done, 16, 1, 0, 256, false);
 	assert_int_equal(shift_sendlog_post(&l, &wr), 0); /* 2^22 packets: not more than that */
 	wr.flags = SHIFT_F_SIGNALED;
 	assert_int_equal(shift_sendlog_post(&l, &wr), 0);
@@ -264,7 +265,7 @@ static void signals_in_secret(void **state)
 	uint64_t i = 0;
 
 	(void)state;
-	shift_sendlog_init(&log_, mem, CAP, 3, 100, 256, false);
+	shift_sendlog_init(&log_, mem, &sig_done, CAP, 3, 100, 256, false);
 	while (!log_.tracked && i < 10)
 		post(i++, SHIFT_OP_WRITE, 0x20000000, 0); /* 2^21 packets each */
 	assert_true(log_.tracked && i == 3);
@@ -285,7 +286,7 @@ static bool is_secret(uint64_t i)
 static void held_wrs_are_signaled_in_secret_too(void **state)
 {
 	(void)state;
-	shift_sendlog_init(&log_, mem, CAP, 3, 100, 256, false);
+	shift_sendlog_init(&log_, mem, &sig_done, CAP, 3, 100, 256, false);
 	shift_sendlog_hold(&log_);
 	assert_int_equal(post(0, SHIFT_OP_WRITE, PACKETS_2_21, 0), 0);
 	assert_int_equal(post(1, SHIFT_OP_WRITE, PACKETS_2_21, 0), 0);
@@ -297,7 +298,7 @@ static void held_wrs_are_signaled_in_secret_too(void **state)
 static void renumbering_signals_in_secret(void **state)
 {
 	(void)state;
-	shift_sendlog_init(&log_, mem, CAP, 3, 100, 1024, false);
+	shift_sendlog_init(&log_, mem, &sig_done, CAP, 3, 100, 1024, false);
 	shift_sendlog_track(&log_);
 	for (uint64_t i = 0; i < 5; i++)
 		assert_int_equal(
@@ -315,7 +316,7 @@ static void renumbering_signals_in_secret(void **state)
 static void a_finished_wr_signals_nothing_when_renumbered(void **state)
 {
 	(void)state;
-	shift_sendlog_init(&log_, mem, CAP, 3, 100, 256, false);
+	shift_sendlog_init(&log_, mem, &sig_done, CAP, 3, 100, 256, false);
 	shift_sendlog_track(&log_);
 	assert_int_equal(post(0, SHIFT_OP_READ, PACKETS_2_21, 0), 0);
 	assert_int_equal(post(1, SHIFT_OP_WRITE, PACKETS_2_21, 0), 0);
@@ -333,7 +334,7 @@ static void a_finished_wr_signals_nothing_when_renumbered(void **state)
 static void the_unsignaled_run_goes_on_after_renumbering(void **state)
 {
 	(void)state;
-	shift_sendlog_init(&log_, mem, CAP, 3, 100, 256, false);
+	shift_sendlog_init(&log_, mem, &sig_done, CAP, 3, 100, 256, false);
 	shift_sendlog_track(&log_);
 	assert_int_equal(post(0, SHIFT_OP_WRITE, 2 * PACKETS_2_21, 0), 0);
 	assert_int_equal(shift_sendlog_renumber(&log_, 256, 1), 0);
