@@ -448,6 +448,19 @@ static void a_chain_that_fails_without_bad(void **state)
 	world.post_result = 0;
 }
 
+/* If there was only one, it was that one. */
+static void a_receive_that_fails_without_bad(void **state)
+{
+	(void)state;
+	world.post_result = EINVAL;
+	world.post_fails_at = 1;
+	world.post_without_bad = true;
+	assert_int_equal(receive(1), EINVAL);
+	assert_ptr_equal(recv_bad, recv_wr);
+	assert_non_null(strstr(trace_text(), "unlog receive 1\n"));
+	world.post_result = 0;
+}
+
 /* --- a broken NIC, and other threads ------------------------------------------------------- */
 
 static _Atomic bool has_lock, was_shut;
@@ -521,6 +534,7 @@ int main(void)
 		ALONE(a_part_of_which_one_is_refused),
 		ALONE(a_broken_nic_keeps_the_one_that_it_refused),
 		FAST(a_chain_that_fails_without_bad),
+		FAST(a_receive_that_fails_without_bad),
 		ALONE(nobody_posts_until_lib_core_knows),
 	};
 
