@@ -35,7 +35,7 @@ teardown() {
 outlive() { # FAULT...
 	local fault
 	for fault; do
-		if ! { "through_${fault%%:*}" "$fault" && goes_on 2 && wait_until 60 sent_home && goes_on 2; }; then
+		if ! { "through_${fault%%:*}" "$fault" && goes_on 2 && wait_until 120 sent_home && goes_on 2; }; then
 			echo "through $fault"
 			tail -n 3 "$out/a.out" "$out/a.err" "$out/b.err"
 			return 1
@@ -55,7 +55,7 @@ trains_through() { # FAULT...
 
 away() { # FAULT
 	local began=$SECONDS
-	break_it "$1" && wait_until 30 all_on 1 && goes_on 2 || return
+	break_it "$1" && wait_until 120 all_on 1 && goes_on 2 || return
 	[ $((SECONDS - began)) -ge "$lasts" ] || sleep $((began + lasts - SECONDS))
 	mend_it "$1"
 }
@@ -74,11 +74,11 @@ flaps() { # HOST SECONDS TIMES
 # Both cables, the second 100 ms after the first; and then one at either end, as soon.
 through_twice() {
 	shift-testbed link --name "$NAME" all 0 down && sleep 0.1 && shift-testbed link --name "$NAME" all 1 down && sleep 2 &&
-		shift-testbed link --name "$NAME" all 1 up && wait_until 30 all_on 1 && goes_on 2 && mend_all &&
-		wait_until 60 sent_home && goes_on 2 &&
+		shift-testbed link --name "$NAME" all 1 up && wait_until 120 all_on 1 && goes_on 2 && mend_all &&
+		wait_until 120 sent_home && goes_on 2 &&
 		shift-testbed link --name "$NAME" a 0 down && sleep 0.1 && on b ip link set eth1 down && away_already && mend_all
 }
-away_already() { wait_until 30 all_on 1 && goes_on 2; }
+away_already() { wait_until 120 all_on 1 && goes_on 2; }
 
 # bats test_tags=long
 @test "training outlives a cable pulled and a link taken down at either end" {
@@ -168,7 +168,7 @@ six_made() {
 	start_training --epochs 1000 --every 100000 --checkpoint /tmp/early
 	trains
 	run ! grep '^checkpoint' "$out/a.out"
-	break_it pull:a && wait_until 30 all_on 1
+	break_it pull:a && wait_until 120 all_on 1
 	wait_until 30 grep '^checkpoint at step' "$out/a.out"
 	goes_on 2 && mend_it pull:a
 	end_training
