@@ -53,15 +53,23 @@ trains_through() { # FAULT...
 	grep 'shift.*0 requests in doubt' "$out/a.err" # it says that it moved
 }
 
-away() { # FAULT
-	local began=$SECONDS
-	break_it "$1" && wait_until 120 all_on 1 && goes_on 2 || return
+away() { # FAULT [COMMAND that says that they have moved]
+	local began=$SECONDS moved=("${@:2}")
+	[ $# -gt 1 ] || moved=(all_on 1)
+	break_it "$1" && wait_until 120 "${moved[@]}" && goes_on 2 || return
 	[ $((SECONDS - began)) -ge "$lasts" ] || sleep $((began + lasts - SECONDS))
 	mend_it "$1"
 }
 through_pull() { away "$1"; }
 through_down() { away "$1"; }
-through_acks() { away "$1"; }
+# Two of the six connections post nothing any more, and miss no acknowledgement.
+through_acks() { away "$1" four_on 1; }
+four_on() { # RAIL
+	local host
+	for host in a b; do
+		[ "$(latest_rails "$host" | awk -v r="$1" '$2 == r' | wc -l)" -ge 4 ] || return
+	done
+}
 
 # Fast ones, and then slow ones: each down for longer than the training's timeout, and up for a moment.
 through_flap() {
