@@ -146,12 +146,20 @@ met_six() {
 	outlives_panic stock_ends
 }
 
+# The cable has to be out before the first step, soon after the queue pairs are there: not each try is in time.
 stock_starts() {
-	unprotected
-	start_training --epochs 2 --timeout "$timeout"
-	wait_until 240 six_made || return
-	shift-testbed link --name "$NAME" all 0 down
-	! at_step 1 && ends_by_timeout && ! at_step 1
+	local try
+	for try in 1 2 3 4 5; do
+		unprotected
+		start_training --epochs 2 --timeout "$timeout"
+		wait_until 240 six_made || return
+		shift-testbed link --name "$NAME" all 0 down
+		ends_by_timeout || return
+		at_step 1 || return 0
+		kill_programs
+	done
+	echo "the first step was always sooner"
+	return 1
 }
 
 stock_ends() {
