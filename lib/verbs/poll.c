@@ -259,8 +259,7 @@ static __attribute__((noinline)) int polled_unusual(struct vcq *cq, enum gate_ho
 }
 
 /* Inside the gate, which it leaves. */
-static __attribute__((noinline)) int polled(struct vcq *cq, enum gate_how how, int got,
-					    struct ibv_wc *wc)
+static inline int polled(struct vcq *cq, enum gate_how how, int got, struct ibv_wc *wc)
 {
 	const struct ibv_wc *end = wc + got, *rest = count_usual(cq, wc, end);
 
