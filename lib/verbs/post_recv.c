@@ -218,8 +218,9 @@ static __attribute__((noinline)) int recvs_part(struct vqp *v, enum gate_how how
 }
 
 /* A list without marks: it goes to the NIC as it is. Inside the gate, which it leaves. */
-static inline int recvs_unmarked(struct vqp *v, enum gate_how how, struct ibv_recv_wr *wr,
-				 struct ibv_recv_wr **bad)
+static __attribute__((noinline)) int recvs_unmarked(struct vqp *v, enum gate_how how,
+						    struct ibv_recv_wr *wr,
+						    struct ibv_recv_wr **bad)
 {
 	struct ibv_recv_wr *refused = NULL, *end;
 	uint32_t n;
