@@ -123,21 +123,30 @@ static bool begin_runs(struct shift_sendlog *l, struct shift_run *r)
 	return may > 0;
 }
 
-/* The three below: into that entry. They return the WR's bytes, as far as its packets depend on
- * them; UINT64_MAX: it is not logged here. */
+/* A WR that lies in its entry: its bytes, as far as its packets depend on them. */
+struct stored {
+	uint64_t length; /* UINT64_MAX: it is not logged here */
+	const struct shift_kind *kind;
+};
 
-static __attribute__((noinline)) uint64_t store_atomic(const struct shift_conn *c,
-						       struct shift_wr_entry *e,
-						       const struct shift_raw_wr *wr)
+static const struct stored not_stored = {.length = UINT64_MAX};
+
+/* The three below: into that entry. */
+
+static __attribute__((noinline)) struct stored store_atomic(const struct shift_conn *c,
+							    struct shift_wr_entry *e,
+							    const struct shift_raw_wr *wr)
 {
 	uint32_t opcode = wr->opcode, flags = wr->flags;
+	const struct shift_kind *kind;
 
 	if (opcode != SHIFT_OP_CMP_SWAP && opcode != SHIFT_OP_FETCH_ADD)
-		return UINT64_MAX;
+		return not_stored;
 	if (!c->atomic || flags >= SHIFT_F_INLINE || wr->num_sge != 1 ||
 	    wr->sge->length > SHIFT_FAST_BYTES_MAX)
-		return UINT64_MAX;
-	memcpy((char *)e + SHIFT_KIND_AT, &shift_kinds[opcode][flags].as_logged, 8);
+		return not_stored;
+	kind = &shift_kinds[opcode][flags];
+	memcpy((char *)e + SHIFT_KIND_AT, &kind->as_logged, 8);
 	memcpy(&e->addr, wr->sge, sizeof(*wr->sge));
 	e->wr_id = wr->wr_id;
 	e->imm = (uint32_t)wr->atomic.compare_add;
@@ -145,46 +154,50 @@ static __attribute__((noinline)) uint64_t store_atomic(const struct shift_conn *
 	e->remote_addr = wr->remote_addr;
 	e->rkey = wr->atomic.rkey;
 	e->swap = wr->atomic.swap;
-	return 0;
+	return (struct stored){0, kind};
 }
 
-/* The SGEs of an inline WR: one piece, most often. */
-static __attribute__((noinline)) uint64_t store_inline(const struct shift_sendlog *l,
-						       struct shift_wr_entry *e,
-						       const struct shift_sge *sge, uint32_t n)
+/* The payload of an inline WR: one piece, most often. */
+static __attribute__((noinline)) struct stored store_inline(const struct shift_sendlog *l,
+							    struct shift_wr_entry *e,
+							    const struct shift_raw_wr *wr,
+							    const struct shift_kind *kind)
 {
+	const struct shift_sge *sge = wr->sge;
 	uint64_t length;
 
-	if (n != 1 || !sge->length || sge->length > l->inline_max) {
-		length = shift_sendlog_store_inline(l, e, sge, n);
+	if (wr->num_sge != 1 || !sge->length || sge->length > l->inline_max) {
+		length = shift_sendlog_store_inline(l, e, sge, wr->num_sge);
 		e->length = (uint32_t)length;
-		return length;
+		return (struct stored){length, kind};
 	}
 	length = e->length = sge->length;
 	e->addr = 0;
 	e->lkey = 0;
 	memcpy(shift_sendlog_side(l, e), (const void *)(uintptr_t)sge->addr, length);
-	return length;
+	return (struct stored){length, kind};
 }
 
 /* A WR of any kind. It calls nothing on its way, so it has no registers to save. */
-static __attribute__((noinline)) uint64_t store_any(const struct shift_conn *c,
-						    struct shift_wr_entry *e,
-						    const struct shift_raw_wr *wr)
+static __attribute__((noinline)) struct stored store_any(const struct shift_conn *c,
+							 struct shift_wr_entry *e,
+							 const struct shift_raw_wr *wr)
 {
 	uint32_t opcode = wr->opcode, flags = wr->flags;
+	const struct shift_kind *kind;
 	uint64_t length;
 
 	if (opcode > SHIFT_OP_READ || flags > FLAGS)
 		return store_atomic(c, e, wr);
+	kind = &shift_kinds[opcode][flags];
 	e->wr_id = wr->wr_id;
 	memcpy(&e->imm, &wr->imm, 16);
-	memcpy((char *)e + SHIFT_KIND_AT, &shift_kinds[opcode][flags].as_logged, 8);
+	memcpy((char *)e + SHIFT_KIND_AT, &kind->as_logged, 8);
 	if (flags & SHIFT_F_INLINE)
-		return store_inline(&c->sq, e, wr->sge, wr->num_sge);
+		return store_inline(&c->sq, e, wr, kind);
 	length = shift_sendlog_store(&c->sq, e, wr->sge, wr->num_sge);
 	e->length = (uint32_t)length;
-	return length;
+	return (struct stored){length, kind};
 }
 
 /* Into that entry. false: it is too long, or not logged here. */
@@ -193,14 +206,14 @@ static inline __attribute__((always_inline)) bool put_any(const struct shift_con
 							  struct shift_wr_entry *e,
 							  const struct shift_raw_wr *wr)
 {
-	uint64_t length;
+	struct stored stored;
 
 	if (__builtin_expect(wr->num_sge == 1, 1) && shift_fast_is_kind(r, wr))
 		return shift_fast_put(r, e, wr);
-	length = store_any(c, e, wr);
-	if (length > r->mtu && !shift_fast_count_packets(r, length))
+	stored = store_any(c, e, wr);
+	if (stored.length > r->mtu && !shift_fast_count_packets(r, stored.length))
 		return false;
-	r->counts += shift_kinds[wr->opcode][wr->flags].counts;
+	r->counts += stored.kind->counts;
 	return true;
 }
 
