@@ -311,7 +311,8 @@ struct vqp {
 #endif
 };
 
-/* A post touches three cache lines: the first, that of `hot`, and that of its gate. */
+/* A post touches the first cache line and those of its gate; one of a receive, and a completion,
+ * one of `hot` besides. */
 _Static_assert(offsetof(struct vqp, hot) == 64 && offsetof(struct vqp, hot.send_gate) == 192 &&
 		       offsetof(struct vqp, hot.recv_gate) % 64 == 0 &&
 		       offsetof(struct vqp, lock) % 64 == 0,

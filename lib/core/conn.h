@@ -10,8 +10,8 @@
  *
  * One exception, for the hot path: from set-up until SHIFT_ACT_HOLD and again from the moment that
  * shift_conn_tracked is false, one thread may log sends, another receives, a third feed successful
- * completions at the same time, without a lock: they write different cache lines. Anything else,
- * error completions included, first quiesces these three.
+ * completions at the same time, without a lock. Sends and receives write different cache lines.
+ * Anything else, error completions included, first quiesces these three.
  *
  * One call emits at most SHIFT_ACTIONS_MAX actions: see there.
  */

@@ -58,6 +58,7 @@ static void check_logs(const struct shift_conn *c)
 	HOLDS(c, l->held == c->holding);
 	HOLDS(c, l->tracked || (c->r == 0 && !c->holding && !conn_recv_held(c)));
 	HOLDS(c, c->cfg.srq || c->rq->done <= c->rq->posted);
+	HOLDS(c, !c->cfg.srq || !c->rq->posted);
 	HOLDS(c, c->cfg.srq || c->rq->posted - c->rq->done <= (uint64_t)c->rq->mask + 1);
 	if (!l->tracked)
 		return; /* tail is of the past */

@@ -279,9 +279,13 @@ struct shift_recvlog {
 
 /* What each completion and each receive reads and writes. */
 struct shift_hot {
-	uint64_t sends_done; /* completions seen (untracked) or delivered (tracked) */
 	struct shift_recvlog recvs;
+	uint64_t sends_done; /* completions seen (untracked) or delivered (tracked) */
 };
+
+/* One thread may poll the completions of sends while another one receives. */
+_Static_assert(offsetof(struct shift_hot, sends_done) == 64 || sizeof(void *) < 8,
+	       "sends and receives write different cache lines");
 
 size_t shift_recvlog_size(uint32_t cap, uint32_t sge_max);
 void shift_recvlog_init(struct shift_recvlog *l, void *mem, uint32_t cap, uint32_t sge_max);

@@ -61,6 +61,7 @@ SPOIL(done_ahead, *c->sq.sig_done = c->sq.sig_posted + 1);
 SPOIL(signal_ahead, c->sq.cum_signal = c->sq.cum + 1);
 SPOIL(cum_backwards, shift_sendlog_at(&c->sq, c->sq.tail)->cum += 100);
 SPOIL(received_ahead, c->rq->done = c->rq->posted + 1);
+SPOIL(logged_of_an_srq, (c->cfg.srq = true, c->rq->posted = 1));
 SPOIL(two_rails, (c->rail[2].armed = true, c->rail[2].dirty_until = NEVER));
 SPOIL(fence_of_nothing, c->rail[2].fencing = true);
 SPOIL(hung_and_armed, c->rail[c->r].hung = true);
@@ -90,6 +91,7 @@ static void a_broken_invariant_ends_the_process(void **state)
 		{signal_ahead, "l->cum_signal <= l->cum"},
 		{cum_backwards, "e->cum >= before"},
 		{received_ahead, "c->rq->done <= c->rq->posted"},
+		{logged_of_an_srq, "!c->cfg.srq || !c->rq->posted"},
 		{two_rails, "open <= 1"},
 		{fence_of_nothing, "!r->fencing || r->armed"},
 		{hung_and_armed, "!(r->hung || r->unaccounted)"},
