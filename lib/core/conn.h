@@ -78,8 +78,8 @@ struct shift_conn_cfg {
 	bool srq;		       /* receives come from an SRQ: counted, not logged */
 	bool exactly_once;	       /* false: replay all that is unacknowledged (the papers) */
 	bool lost_atomic_continue;     /* SHIFT_LOST_ATOMIC=continue */
-	/* The caller's memory for it, for the life of the connection, so that it needs no pointer
-	 * to it; NULL: the connection's own. */
+	/* Where the data path counts: memory of the caller, for the life of the connection. So the
+	 * caller has it without reading a pointer. NULL: the connection's own. */
 	struct shift_hot *hot;
 	bool confirmed; /* skip HELLO: the caller has matched nonces and PSNs itself */
 

@@ -234,13 +234,10 @@ const struct shift_raw_wr *shift_fast_post_list(struct shift_conn *c, struct shi
 
 	for (; wr; wr = wr->next, e++) {
 		if (__builtin_expect(e == r->stop, 0)) {
-			bool begun;
-
 			r->next = e;
-			begun = begin_runs(&c->sq, r);
+			if (!begin_runs(&c->sq, r))
+				return wr;
 			e = r->next;
-			if (!begun)
-				break;
 		}
 		if (!put_any(c, r, e, wr))
 			break;

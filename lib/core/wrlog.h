@@ -122,7 +122,8 @@ static inline void shift_count_next(uint64_t *counter)
 /* Bytes for the ring and its side storage, a multiple of 64. Capacities as accepted. */
 size_t shift_sendlog_size(uint32_t cap, uint32_t sge_max, uint32_t inline_max);
 
-/* mem: shift_sendlog_size() bytes, 64-byte aligned, borrowed for the log's life; as is sig_done. */
+/* mem: shift_sendlog_size() bytes, 64-byte aligned, borrowed for the log's life; as is sig_done,
+ * which begins at 0. */
 void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint64_t *sig_done, uint32_t cap,
 			uint32_t sge_max, uint32_t inline_max, uint32_t mtu, bool sig_all);
 
