@@ -227,17 +227,35 @@ bool shift_fast_post_other(struct shift_conn *c, struct shift_run *r, const stru
 	return true;
 }
 
-const struct shift_raw_wr *shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
-						const struct shift_raw_wr *wr)
+/* Where a list ends that has n more WRs at most: there, or where the run does. */
+static inline struct shift_wr_entry *list_stop(const struct shift_run *r, uint32_t n)
 {
-	struct shift_wr_entry *e = r->next;
+	return r->stop - r->next < n ? r->stop : r->next + n;
+}
+
+/* The same, if the run is at its end: another one begins. r->next: the list can not go on. */
+static __attribute__((noinline)) struct shift_wr_entry *next_list_stop(struct shift_conn *c,
+								       struct shift_run *r,
+								       uint32_t n)
+{
+	if (!n || r->next != r->stop || !begin_runs(&c->sq, r))
+		return r->next;
+	return list_stop(r, n);
+}
+
+const struct shift_raw_wr *shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
+						const struct shift_raw_wr *wr, uint32_t n)
+{
+	struct shift_wr_entry *stop = list_stop(r, n), *e = r->next;
 
 	for (; wr; wr = wr->next, e++) {
-		if (__builtin_expect(e == r->stop, 0)) {
+		if (__builtin_expect(e == stop, 0)) {
+			n -= (uint32_t)(e - r->next);
 			r->next = e;
-			if (!begin_runs(&c->sq, r))
-				return wr;
+			stop = next_list_stop(c, r, n);
 			e = r->next;
+			if (e == stop)
+				break;
 		}
 		if (!put_any(c, r, e, wr))
 			break;

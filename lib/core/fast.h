@@ -139,11 +139,13 @@ static inline bool shift_fast_post(struct shift_run *r, const struct shift_raw_w
 	return true;
 }
 
-/* Logs the list from wr on, of any kinds, as far as the log has room: more than the NIC takes,
- * maybe. Returns the first WR that it has not logged, which must be logged by shift_conn_post_send,
- * after the run was folded; or NULL. While shift_conn_fast is true. */
+/* Logs the list from wr on, of any kinds, at most n of it: what is logged and not posted yet must
+ * not be more than one send queue, or the log would take older sends, which the NIC still has, for
+ * done (done_without_signal()). Returns the first WR that it has not logged, or NULL. If it might
+ * have logged more, that one must be logged by shift_conn_post_send, after the run was folded.
+ * While shift_conn_fast is true. */
 const struct shift_raw_wr *shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
-						const struct shift_raw_wr *wr);
+						const struct shift_raw_wr *wr, uint32_t n);
 
 /* One WR that shift_fast_post did not take: the same. true: logged. */
 bool shift_fast_post_other(struct shift_conn *c, struct shift_run *r,

@@ -242,25 +242,36 @@ static uint32_t count_sends(const struct ibv_send_wr *wr, const struct ibv_send_
 }
 
 /* As shift_fast_post_list(). */
-static inline struct ibv_send_wr *log_list(struct vqp *v, struct ibv_send_wr *wr)
+static inline struct ibv_send_wr *log_list(struct vqp *v, struct ibv_send_wr *wr, uint32_t n)
 {
-	return (struct ibv_send_wr *)shift_fast_post_list(v->conn, &v->hot.run, raw_wr(wr));
+	return (struct ibv_send_wr *)shift_fast_post_list(v->conn, &v->hot.run, raw_wr(wr), n);
 }
 
 /* The list was logged up to `rest`. Goes on, up to the first that cannot be logged on the fast way;
  * returns that one, or NULL. */
-static __attribute__((noinline)) struct ibv_send_wr *log_rest(struct vqp *v,
-							      struct ibv_send_wr *rest)
+static __attribute__((noinline)) struct ibv_send_wr *log_rest(struct vqp *v, struct ibv_send_wr *wr,
+							      struct ibv_send_wr *rest,
+							      uint32_t most)
 {
-	while (rest && log_single(v, rest))
-		rest = rest->next ? log_list(v, rest->next) : NULL;
-	return rest;
+	for (;;) {
+		most -= count_sends(wr, rest);
+		if (!most || !log_single(v, rest))
+			return rest;
+		wr = rest->next;
+		rest = wr ? log_list(v, wr, --most) : NULL;
+		if (!rest)
+			return NULL;
+	}
 }
 
-/* Logs the list as far as can be on the fast way; returns the next, or NULL. */
+/* Logs the list as far as can be on the fast way; returns the next, or NULL. It logs no more than
+ * one send queue holds: the log has room for two, and one may be outstanding. */
 static inline struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
 {
-	return log_rest(v, log_list(v, wr));
+	uint32_t most = v->init.cap.max_send_wr;
+	struct ibv_send_wr *rest = log_list(v, wr, most);
+
+	return rest ? log_rest(v, wr, rest, most) : NULL;
 }
 
 static inline bool log_other(struct vqp *v, const struct ibv_send_wr *wr)
@@ -386,7 +397,7 @@ static __attribute__((noinline)) int post_rest(struct vqp *v, enum gate_how how,
 					       struct ibv_send_wr *wr, struct ibv_send_wr *rest,
 					       struct ibv_send_wr **bad)
 {
-	rest = log_rest(v, rest);
+	rest = log_rest(v, wr, rest, v->init.cap.max_send_wr);
 	return rest ? post_part(v, how, wr, rest, bad) : post_whole(v, how, wr, bad);
 }
 
@@ -394,7 +405,7 @@ static __attribute__((noinline)) int post_rest(struct vqp *v, enum gate_how how,
 static inline int post_new_list(struct vqp *v, enum gate_how how, struct ibv_send_wr *wr,
 				struct ibv_send_wr **bad)
 {
-	struct ibv_send_wr *rest = log_list(v, wr);
+	struct ibv_send_wr *rest = log_list(v, wr, v->init.cap.max_send_wr);
 
 	return rest ? post_rest(v, how, wr, rest, bad) : post_whole(v, how, wr, bad);
 }
@@ -421,7 +432,7 @@ static __attribute__((noinline)) int post_other_one(struct vqp *v, struct ibv_se
 /* A list, likewise. */
 static __attribute__((noinline)) int post_send_list(struct vqp *v, struct ibv_send_wr *wr)
 {
-	struct ibv_send_wr *rest = log_list(v, wr);
+	struct ibv_send_wr *rest = log_list(v, wr, v->init.cap.max_send_wr);
 
 	if (__builtin_expect(rest != NULL, 0))
 		return post_rest(v, GATE_OWNED, wr, rest, gate_mark(&v->hot.send_gate));

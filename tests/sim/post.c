@@ -168,7 +168,7 @@ static void to_raw(const struct shift_wr *wr, struct shift_raw_wr *raw)
 static bool log_short(struct host *me, const struct shift_raw_wr *raw)
 {
 	if (raw->wr_id & 1)
-		return !shift_fast_post_list(me->c, &me->run, raw);
+		return !shift_fast_post_list(me->c, &me->run, raw, 1);
 	return shift_fast_post(&me->run, raw) || shift_fast_post_other(me->c, &me->run, raw);
 }
 

@@ -53,7 +53,7 @@ void __wrap_shift_conn_tombstone(const struct shift_conn *c, uint64_t now_ns,
 bool __wrap_shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
 				  const struct shift_raw_wr *wr);
 const struct shift_raw_wr *__wrap_shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
-						       const struct shift_raw_wr *wr);
+						       const struct shift_raw_wr *wr, uint32_t n);
 void __wrap_shift_fast_fold(struct shift_conn *c, struct shift_run *r);
 
 /* --- its life ------------------------------------------------------------------------------ */
@@ -390,9 +390,9 @@ bool __wrap_shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
 
 /* One after the other, as those that come alone. */
 const struct shift_raw_wr *__wrap_shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
-						       const struct shift_raw_wr *wr)
+						       const struct shift_raw_wr *wr, uint32_t n)
 {
-	for (; wr; wr = wr->next)
+	for (; wr && n; wr = wr->next, n--)
 		if (!shift_fast_post(r, wr) && !__wrap_shift_fast_post_other(c, r, wr))
 			break;
 	return wr;

@@ -196,11 +196,14 @@ enum { LIST = 8 };
 static void post_list(const struct shift_raw_wr *wr, const int *expected)
 {
 	while (wr) {
-		const struct shift_raw_wr *rest = shift_fast_post_list(fast, &run, wr);
+		uint32_t n = 1 + (uint32_t)rand() % LIST;
+		const struct shift_raw_wr *rest = shift_fast_post_list(fast, &run, wr, n);
 
-		for (; wr != rest; wr = wr->next, in_runs++)
+		for (; wr != rest; wr = wr->next, n--, in_runs++) {
+			assert_int_not_equal(n, 0); /* not more than it may */
 			assert_int_equal(*expected++, 0);
-		if (!wr)
+		}
+		if (!wr || !n)
 			continue;
 		assert_int_equal(*expected++, post_long(wr));
 		wr = wr->next;
@@ -445,7 +448,7 @@ static void it_is_taken_from_a_list(struct shift_raw_wr *wr)
 	struct shift_sge sge = {.length = 8};
 	struct shift_raw_wr first = {.next = wr, .sge = &sge, .num_sge = 1};
 
-	assert_ptr_equal(shift_fast_post_list(fast, &run, &first), is_for_lists(wr) ? NULL : wr);
+	assert_ptr_equal(shift_fast_post_list(fast, &run, &first, 2), is_for_lists(wr) ? NULL : wr);
 }
 
 /* Each kind of WR, and other flags. */
@@ -483,7 +486,7 @@ static void no_run_at_an_mtu_that_no_nic_has(void **state)
 	start(1000, false);
 	for (int i = 0; i < 2; i++) {
 		assert_false(shift_fast_post_other(fast, &run, &wr));
-		assert_ptr_equal(shift_fast_post_list(fast, &run, &wr), &wr);
+		assert_ptr_equal(shift_fast_post_list(fast, &run, &wr, 1), &wr);
 	}
 }
 
@@ -527,11 +530,12 @@ static void a_list_goes_on_behind_the_rings_end(void **state)
 			for (uint32_t i = 0; i < 5; i++) {
 				wr[i] = one;
 				wr[i].wr_id = i;
-				wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
+				wr[i].next = i < 4 ? &wr[i + 1] : NULL;
 				if (i < n)
 					post_plain(&wr[i]);
 			}
-			assert_null(shift_fast_post_list(fast, &run, n ? wr : NULL));
+			assert_ptr_equal(shift_fast_post_list(fast, &run, wr, n),
+					 n < 5 ? &wr[n] : NULL);
 			compare();
 		}
 }
@@ -562,7 +566,7 @@ static void more_inline_payload_than_the_log_has_room_for(void **state)
 
 		start(1024, false);
 		assert_int_equal(post_fast(&wr), length > INLINE ? -EINVAL : 0);
-		assert_ptr_equal(shift_fast_post_list(fast, &run, &first),
+		assert_ptr_equal(shift_fast_post_list(fast, &run, &first, 2),
 				 length > INLINE ? &wr : NULL);
 	}
 }

@@ -218,7 +218,7 @@ static void in_lists(void **state)
 				raw[n - 1].next = &raw[n];
 			n++;
 		}
-		assert_null(shift_fast_post_list(c, &run, raw));
+		assert_null(shift_fast_post_list(c, &run, raw, n));
 		shift_fast_fold(c, &run);
 		assert_true(shift_conn_head(c) == n && n > CAP && n <= c->sq.mask);
 		for (uint32_t i = 0; i < n; i++)
