@@ -311,8 +311,8 @@ struct vqp {
 #endif
 };
 
-/* A post touches the first cache line and those of its gate; one of a receive, and a completion,
- * one of `hot` besides. */
+/* A post touches the first cache line and those of its gate, that of a receive also the first of
+ * `hot`. A completion touches one line of `hot`, of an SRQ both. */
 _Static_assert(offsetof(struct vqp, hot) == 64 && offsetof(struct vqp, hot.send_gate) == 192 &&
 		       offsetof(struct vqp, hot.recv_gate) % 64 == 0 &&
 		       offsetof(struct vqp, lock) % 64 == 0,

@@ -146,6 +146,7 @@ static bool recv_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct s
 			shift_count_set(&c->rq->done, c->rq->done + 1);
 			return true;
 		}
+		/* Beyond, if a provider has taken a receive that it said it had refused. */
 		if (c->rq->done >= __atomic_load_n(&c->rq->posted, __ATOMIC_ACQUIRE))
 			return c->state == SHIFT_ST_SETUP; /* not ours to explain */
 		wc->wr_id = shift_recvlog_at(c->rq, c->rq->done)->wr_id;

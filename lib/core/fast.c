@@ -131,7 +131,7 @@ struct stored {
 
 static const struct stored not_stored = {.length = UINT64_MAX};
 
-/* The three below: into that entry. */
+/* The three below store a WR in the entry e. */
 
 static __attribute__((noinline)) struct stored store_atomic(const struct shift_conn *c,
 							    struct shift_wr_entry *e,
@@ -200,7 +200,7 @@ static __attribute__((noinline)) struct stored store_any(const struct shift_conn
 	return (struct stored){length, kind};
 }
 
-/* Into that entry. false: it is too long, or not logged here. */
+/* Stores a WR in the entry e. false: it is too long, or not logged here. */
 static inline __attribute__((always_inline)) bool put_any(const struct shift_conn *c,
 							  struct shift_run *r,
 							  struct shift_wr_entry *e,
